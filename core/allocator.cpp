@@ -1,0 +1,111 @@
+#include "tandem/core/allocator.h"
+
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "tandem/core/error.h"
+
+namespace tandem::core {
+namespace {
+
+// Size classes: multiples of 64 up to 512, then eight equal steps per power of two, so at most an eighth is wasted.
+constexpr std::size_t kStepsPerDoubling = 8;
+constexpr std::size_t kLinearLimit = kStepsPerDoubling * kAlignment;
+constexpr std::size_t kClasses = kStepsPerDoubling * 48;
+
+std::size_t class_of(std::size_t bytes) {
+  if (bytes <= kLinearLimit) return (bytes + kAlignment - 1) / kAlignment - 1;
+  const auto octave = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 10;  // 0 for (512, 1024]
+  const std::size_t step = kAlignment << octave;
+  return kStepsPerDoubling * (octave + 1) + (bytes - 1) / step - kStepsPerDoubling;
+}
+
+}  // namespace
+
+std::size_t CachingAllocator::rounded_size(std::size_t bytes) {
+  if (bytes <= kLinearLimit) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t step = kAlignment << (static_cast<std::size_t>(std::bit_width(bytes - 1)) - 10);
+  return (bytes + step - 1) / step * step;
+}
+
+struct CachingAllocator::Impl {
+  mutable std::mutex mutex;
+  std::array<std::vector<void*>, kClasses> free_blocks;
+  AllocatorStatistics statistics;
+};
+
+CachingAllocator::CachingAllocator() : impl_(std::make_unique<Impl>()) {}
+CachingAllocator::~CachingAllocator() { empty_cache(); }
+
+void* CachingAllocator::allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (bytes > (std::size_t{1} << 50)) fail("allocator: {} bytes asked for, more than any machine has", bytes);
+  const std::size_t size = rounded_size(bytes);
+  {
+    const std::lock_guard lock(impl_->mutex);
+    AllocatorStatistics& s = impl_->statistics;
+    ++s.allocations;
+    s.in_use += size;
+    s.peak = std::max(s.peak, s.in_use);
+    auto& blocks = impl_->free_blocks[class_of(bytes)];
+    if (!blocks.empty()) {
+      void* block = blocks.back();
+      blocks.pop_back();
+      ++s.hits;
+      s.cached -= size;
+      return block;
+    }
+  }
+  void* block = std::aligned_alloc(kAlignment, size);
+  if (block == nullptr) {
+    empty_cache();
+    block = std::aligned_alloc(kAlignment, size);
+  }
+  if (block == nullptr) {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->statistics.in_use -= size;
+    fail("allocator: no memory for {} bytes ({} bytes are in use)", bytes, impl_->statistics.in_use);
+  }
+  return block;
+}
+
+void CachingAllocator::release(void* block, std::size_t bytes) noexcept {
+  if (block == nullptr) return;
+  const std::size_t size = rounded_size(bytes);
+  const std::lock_guard lock(impl_->mutex);
+  AllocatorStatistics& s = impl_->statistics;
+  ++s.releases;
+  s.in_use -= size;
+  s.cached += size;
+  impl_->free_blocks[class_of(bytes)].push_back(block);
+}
+
+void CachingAllocator::empty_cache() noexcept {
+  const std::lock_guard lock(impl_->mutex);
+  for (auto& blocks : impl_->free_blocks) {
+    for (void* block : blocks) std::free(block);
+    blocks.clear();
+  }
+  impl_->statistics.cached = 0;
+}
+
+AllocatorStatistics CachingAllocator::statistics() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->statistics;
+}
+
+void CachingAllocator::reset_peak() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->statistics.peak = impl_->statistics.in_use;
+}
+
+CachingAllocator& cpu_allocator() {
+  // Never destroyed: tensors in static storage may outlive any order of destruction.
+  static CachingAllocator* const allocator = new CachingAllocator;
+  return *allocator;
+}
+
+}  // namespace tandem::core

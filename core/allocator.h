@@ -1,0 +1,54 @@
+// The caching allocator: memory that a tensor gave back is handed to the next one of its size.
+//
+// A training step asks for the same sizes again and again, while a fresh large malloc costs a page fault per 4 KiB every
+// time. Blocks are 64-byte aligned (a cache line, an AVX-512 register) and rounded up to one of a few sizes per power of two.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace tandem::core {
+
+inline constexpr std::size_t kAlignment = 64;
+
+/// Bytes, except the last three, which count calls.
+struct AllocatorStatistics {
+  std::size_t in_use = 0;    ///< handed out now
+  std::size_t peak = 0;      ///< most that was ever handed out at once, since reset_peak()
+  std::size_t cached = 0;    ///< kept for reuse
+  std::uint64_t allocations = 0;
+  std::uint64_t hits = 0;    ///< of these, served from the cache
+  std::uint64_t releases = 0;
+};
+
+/// Safe to use from several threads. The process has one per device, reached through cpu_allocator().
+class CachingAllocator {
+ public:
+  CachingAllocator();
+  ~CachingAllocator();
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
+
+  /// At least `bytes` bytes, aligned to kAlignment, not initialised. Zero bytes give a null pointer.
+  /// Throws Error when the machine has no more memory, after giving back the cache.
+  void* allocate(std::size_t bytes);
+  /// `bytes` is what was asked for.
+  void release(void* block, std::size_t bytes) noexcept;
+  /// Gives the cached blocks back to the system.
+  void empty_cache() noexcept;
+
+  AllocatorStatistics statistics() const;
+  void reset_peak();
+
+  /// The size that a request really occupies.
+  static std::size_t rounded_size(std::size_t bytes);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+CachingAllocator& cpu_allocator();
+
+}  // namespace tandem::core

@@ -1,0 +1,117 @@
+#include "tandem/core/random.h"
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+namespace tandem::core {
+namespace {
+
+constexpr int kRounds = 10;
+constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
+constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;  // golden ratio, sqrt(3) - 1
+
+// The rounds on `Lanes` counters at once, laid out so that the compiler uses vector registers.
+template <int Lanes>
+void philox(const PhiloxStream& stream, std::uint32_t first_block, std::uint32_t (&out)[4][Lanes]) {
+  for (int lane = 0; lane < Lanes; ++lane) {
+    out[0][lane] = first_block + static_cast<std::uint32_t>(lane);
+    for (int word = 1; word < 4; ++word) out[word][lane] = stream.counter[static_cast<std::size_t>(word - 1)];
+  }
+  std::uint32_t key0 = stream.key[0], key1 = stream.key[1];
+  for (int round = 0; round < kRounds; ++round) {
+    for (int lane = 0; lane < Lanes; ++lane) {
+      const std::uint64_t product0 = std::uint64_t{kMultiplier0} * out[0][lane];
+      const std::uint64_t product1 = std::uint64_t{kMultiplier1} * out[2][lane];
+      out[0][lane] = static_cast<std::uint32_t>(product1 >> 32) ^ out[1][lane] ^ key0;
+      out[1][lane] = static_cast<std::uint32_t>(product1);
+      out[2][lane] = static_cast<std::uint32_t>(product0 >> 32) ^ out[3][lane] ^ key1;
+      out[3][lane] = static_cast<std::uint32_t>(product0);
+    }
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+}
+
+// 53 random bits of two words, in [0, 1).
+double unit_double(std::uint32_t high, std::uint32_t low) {
+  return static_cast<double>((std::uint64_t{high} << 21) ^ (low >> 11)) * 0x1p-53;
+}
+
+// Calls f(i, word0, word1) for each element: half a block each.
+template <class F>
+void for_each_pair(std::int64_t n, const PhiloxStream& stream, F&& f) {
+  for (std::int64_t i = 0; i < n; i += 2) {
+    const auto words = stream.block(static_cast<std::uint32_t>(i / 2));
+    f(i, words[0], words[1]);
+    if (i + 1 < n) f(i + 1, words[2], words[3]);
+  }
+}
+
+void check_contiguous(const char* op, const Tensor& out) {
+  if (!out.is_contiguous()) fail("{}: needs a contiguous tensor, got shape {} with strides {}", op, out.shape().str(), out.strides().str());
+}
+
+}  // namespace
+
+std::array<std::uint32_t, 4> PhiloxStream::block(std::uint32_t index) const {
+  std::uint32_t out[4][1];
+  philox<1>(*this, index, out);
+  return {out[0][0], out[1][0], out[2][0], out[3][0]};
+}
+
+void PhiloxStream::words(std::uint32_t first_block, std::uint32_t* out, std::int64_t n) const {
+  constexpr int kLanes = 32;
+  std::uint32_t lanes[4][kLanes];
+  for (std::int64_t i = 0; i < n; i += 4 * kLanes) {
+    philox<kLanes>(*this, first_block + static_cast<std::uint32_t>(i / 4), lanes);
+    const std::int64_t count = std::min<std::int64_t>(n - i, 4 * kLanes);
+    for (std::int64_t k = 0; k < count; ++k) out[i + k] = lanes[k % 4][k / 4];
+  }
+}
+
+PhiloxStream RandomContext::stream(std::uint32_t op) const {
+  if (op >> 16 || shard >> 16) fail("random: operator {} and shard {} must be below 65536", op, shard);
+  return {.key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+          .counter = {(shard << 16) | op, step, epoch}};
+}
+
+void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stream) {
+  check_contiguous("fill_uniform", out);
+  visit_floating("fill_uniform", out.dtype(), [&]<class T>() {
+    using C = compute_t<T>;
+    T* data = out.mutable_data<T>();
+    for_each_pair(out.numel(), stream, [&](std::int64_t i, std::uint32_t a, std::uint32_t b) {
+      const double unit = sizeof(C) == 8 ? unit_double(a, b) : static_cast<double>(a >> 8) * 0x1p-24;
+      data[i] = static_cast<T>(static_cast<C>(low + (high - low) * unit));
+    });
+  });
+}
+
+void fill_normal(Tensor& out, double mean, double deviation, const PhiloxStream& stream) {
+  check_contiguous("fill_normal", out);
+  visit_floating("fill_normal", out.dtype(), [&]<class T>() {
+    using C = compute_t<T>;
+    T* data = out.mutable_data<T>();
+    for_each_pair(out.numel(), stream, [&](std::int64_t i, std::uint32_t a, std::uint32_t b) {
+      const double radius = std::sqrt(-2 * std::log((a + 0.5) * 0x1p-32));
+      const double normal = radius * std::cos(2 * std::numbers::pi * (b * 0x1p-32));
+      data[i] = static_cast<T>(static_cast<C>(mean + deviation * normal));
+    });
+  });
+}
+
+std::vector<std::int64_t> random_permutation(std::int64_t n, const PhiloxStream& stream) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  for_each_pair(n, stream, [&](std::int64_t k, std::uint32_t a, std::uint32_t b) {
+    const std::int64_t last = n - 1 - k;
+    // The remainder of 64 random bits: its bias is below n / 2^64.
+    const std::uint64_t bits = (std::uint64_t{a} << 32) | b;
+    const auto pick = static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(last + 1));
+    std::swap(order[static_cast<std::size_t>(last)], order[static_cast<std::size_t>(pick)]);
+  });
+  return order;
+}
+
+}  // namespace tandem::core
