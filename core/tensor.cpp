@@ -1,6 +1,7 @@
 #include "tandem/core/tensor.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "tandem/core/ops/copy.h"
 #include "tandem/core/ops/fill.h"
@@ -8,21 +9,21 @@
 namespace tandem::core {
 namespace {
 
-// True where (shape, strides) lists every element of a gap-free block once: sort dimensions by stride and check that
-// each is as far apart as all smaller ones together are long.
+// True where (shape, strides) lists every element of a gap-free block once: there is a dimension of stride 1, one whose
+// stride is the size of the first, one whose stride is the size of both, and so on.
 bool covers_block(const Shape& shape, const Strides& strides) {
-  std::array<int, kMaxRank> order;
-  int count = 0;
+  unsigned left = 0;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == 0) return true;
-    if (shape[i] > 1) order[static_cast<std::size_t>(count++)] = i;
+    if (shape[i] > 1) left |= 1u << i;
   }
-  std::sort(order.begin(), order.begin() + count, [&](int a, int b) { return strides[a] < strides[b]; });
   std::int64_t expected = 1;
-  for (int k = 0; k < count; ++k) {
-    const int dim = order[static_cast<std::size_t>(k)];
-    if (strides[dim] != expected) return false;
-    expected *= shape[dim];
+  while (left != 0) {
+    int next = 0;
+    while (next < shape.rank() && !((left >> next & 1u) && strides[next] == expected)) ++next;
+    if (next == shape.rank()) return false;
+    expected *= shape[next];
+    left &= ~(1u << next);
   }
   return true;
 }
