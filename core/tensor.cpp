@@ -82,9 +82,12 @@ bool Tensor::is_channels_last() const {
 
 bool Tensor::is_dense() const { return covers_block(shape_, strides_); }
 
+bool Tensor::has_layout_of(const Tensor& other) const {
+  return shape_ == other.shape_ && has_strides(shape_, strides_, other.strides_);
+}
+
 bool Tensor::is_same_view(const Tensor& other) const {
-  return storage_ == other.storage_ && offset_ == other.offset_ && dtype_ == other.dtype_ && shape_ == other.shape_ &&
-         has_strides(shape_, strides_, other.strides_);
+  return storage_ == other.storage_ && offset_ == other.offset_ && dtype_ == other.dtype_ && has_layout_of(other);
 }
 
 const void* Tensor::raw_data() const {

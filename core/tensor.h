@@ -74,6 +74,8 @@ class Tensor {
   bool is_channels_last() const;
   /// Every element of a gap-free block exactly once, in any order of dimensions.
   bool is_dense() const;
+  /// Same shape, and neighbours as far apart as in `other`.
+  bool has_layout_of(const Tensor& other) const;
   /// No other tensor sees this memory: it may be overwritten unnoticed.
   bool is_unique() const { return storage_ && storage_->is_unique(); }
   /// Same elements of the same storage in the same places.
