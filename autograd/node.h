@@ -120,6 +120,12 @@ class RuleNode final : public Node {
   std::optional<Rule> rule_;
 };
 
+/// Saves `tensor` where `who` will need it: where that variable's gradient is wanted.
+inline SavedTensor saved_for(const Variable& who, const Tensor& tensor) {
+  return who.requires_grad() ? SavedTensor(tensor) : SavedTensor();
+}
+inline SavedTensor saved_for(const Variable& who, const Variable& what) { return saved_for(who, what.data()); }
+
 /// True where an operator on `inputs` must leave a node.
 bool must_record(std::span<const Variable> inputs);
 
