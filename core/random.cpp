@@ -76,6 +76,12 @@ PhiloxStream RandomContext::stream(std::uint32_t op) const {
           .counter = {(shard << 16) | op, step, epoch}};
 }
 
+PhiloxStream Generator::next() {
+  // No training step has this epoch and step, so these streams are nobody else's.
+  return {.key = {static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)},
+          .counter = {handed_out_++, ~0u, ~0u}};
+}
+
 void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stream) {
   check_contiguous("fill_uniform", out);
   visit_floating("fill_uniform", out.dtype(), [&]<class T>() {

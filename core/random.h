@@ -34,6 +34,17 @@ struct RandomContext {
   PhiloxStream stream(std::uint32_t op) const;
 };
 
+/// Hands out one stream after another, for what is drawn once, in a fixed order: initial weights.
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}
+  PhiloxStream next();
+
+ private:
+  std::uint64_t seed_;
+  std::uint32_t handed_out_ = 0;
+};
+
 /// Uniform in [low, high), on multiples of 2^-24 of the width (float32, bfloat16) or 2^-53 (float64). Fills a contiguous tensor.
 void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stream);
 /// Normal by Box and Muller's transform.

@@ -273,6 +273,11 @@ Tensor Tensor::to(DType dtype) const {
   return result;
 }
 
+Tensor Tensor::to(Device target) const {
+  if (target == device()) return *this;
+  fail("to: this build has no kernels to copy from {} to {}", device().str(), target.str());
+}
+
 Tensor Tensor::clone() const {
   Tensor result = empty_like(*this);
   copy(*this, result);

@@ -126,6 +126,7 @@ class Tensor {
   Tensor reshape(const Shape& shape) const;
   Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous) const;
   Tensor to(DType dtype) const;
+  Tensor to(Device device) const;
 
   /// A copy with memory of its own, dense, in the same memory order where that is dense.
   Tensor clone() const;

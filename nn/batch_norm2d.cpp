@@ -1,0 +1,43 @@
+#include "tandem/nn/batch_norm2d.h"
+
+#include "tandem/core/ops/binary.h"
+#include "tandem/core/ops/unary.h"
+
+namespace tandem::nn {
+
+BatchNorm2d::BatchNorm2d(std::int64_t channels, BatchNormOptions options)
+    : options_(options),
+      running_mean_(Tensor::zeros({channels})),
+      running_var_(Tensor::full({channels}, 1)),
+      num_batches_tracked_(Tensor::zeros({}, {.dtype = DType::int64})) {
+  if (options.affine) {
+    weight_ = register_parameter("weight", Tensor::full({channels}, 1));
+    bias_ = register_parameter("bias", Tensor::zeros({channels}));
+  }
+  register_buffer("running_mean", running_mean_);
+  register_buffer("running_var", running_var_);
+  register_buffer("num_batches_tracked", num_batches_tracked_);
+}
+
+Variable BatchNorm2d::forward(const Variable& x) {
+  if (!is_training())
+    return autograd::batch_norm_inference(x, weight_, bias_, running_mean_, running_var_, options_.eps);
+  autograd::BatchStatistics batch;
+  Variable y = autograd::batch_norm_training(x, weight_, bias_, options_.eps, &batch);
+  update_running_statistics(batch, x.data().numel() / x.size(1));
+  return y;
+}
+
+// running = (1 - momentum) running + momentum batch, with the unbiased variance (divided by count - 1).
+void BatchNorm2d::update_running_statistics(const autograd::BatchStatistics& batch, std::int64_t count) {
+  const auto move = [&](Tensor& running, const Tensor& newest, double factor) {
+    core::scale(running, 1 - options_.momentum);
+    core::accumulate(running, core::mul_scalar(newest.to(running.dtype()), options_.momentum * factor));
+  };
+  const auto n = static_cast<double>(count);
+  move(running_mean_, batch.mean, 1);
+  move(running_var_, batch.variance, n / (n - 1));
+  num_batches_tracked_.mutable_data<std::int64_t>()[0] += 1;
+}
+
+}  // namespace tandem::nn

@@ -1,0 +1,29 @@
+// Batch normalisation over channels. Source: Ioffe and Szegedy, "Batch normalization", 2015.
+#pragma once
+
+#include "tandem/nn/module.h"
+
+namespace tandem::nn {
+
+struct BatchNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;  ///< weight of the newest batch in the running statistics
+  bool affine = true;     ///< learn a scale and a shift per channel
+};
+
+/// weight, bias [C]; buffers running_mean, running_var [C], num_batches_tracked (int64 scalar), as PyTorch's.
+class BatchNorm2d final : public Module {
+ public:
+  explicit BatchNorm2d(std::int64_t channels, BatchNormOptions options = {});
+  /// [N, C, H, W] (or [N, C]). In training with the batch's statistics, which move the running ones; in evaluation with those.
+  Variable forward(const Variable& x) override;
+
+ private:
+  void update_running_statistics(const autograd::BatchStatistics& batch, std::int64_t count);
+
+  BatchNormOptions options_;
+  Variable weight_, bias_;
+  Tensor running_mean_, running_var_, num_batches_tracked_;
+};
+
+}  // namespace tandem::nn

@@ -1,0 +1,31 @@
+#include "tandem/nn/dropout.h"
+
+namespace tandem::nn {
+namespace {
+constexpr std::uint32_t kMaxOps = 1 << 11;    // modules in a model,
+constexpr std::uint32_t kMaxCalls = 1 << 5;   // times the calls of one of them in a forward: 2^16 streams
+}  // namespace
+
+Dropout::Dropout(double p) { set_p(p); }
+
+void Dropout::set_p(double p) {
+  if (!(p >= 0 && p <= 1)) core::fail("dropout: probability {} is not between 0 and 1", p);
+  p_ = p;
+}
+
+void Dropout::random_context_changed(const core::RandomContext& context, std::uint32_t op) {
+  if (op >= kMaxOps) core::fail("dropout: module number {}, at most {} modules can draw", op, kMaxOps);
+  context_ = context;
+  op_ = op;
+  calls_ = 0;
+}
+
+Variable Dropout::forward(const Variable& x) {
+  if (!is_training() || p_ == 0) return x;
+  core::RandomContext context = context_;
+  context.step += calls_ / kMaxCalls;  // only without a new context for many forwards
+  const std::uint32_t call = calls_++ % kMaxCalls;
+  return autograd::dropout(x, p_, context.stream(op_ * kMaxCalls + call));
+}
+
+}  // namespace tandem::nn

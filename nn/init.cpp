@@ -1,0 +1,15 @@
+#include "tandem/nn/init.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::nn {
+
+core::Tensor uniform_by_fan_in(const core::Shape& shape, std::int64_t fan_in, core::Generator& random) {
+  core::Tensor weights = core::Tensor::empty(shape);
+  const double bound = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(fan_in, 1)));
+  core::fill_uniform(weights, -bound, bound, random.next());
+  return weights;
+}
+
+}  // namespace tandem::nn

@@ -1,0 +1,111 @@
+#include "tandem/nn/module.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tandem::nn {
+
+using core::fail;
+
+// Depth first, parents before children: calls visit_module(module, "prefix.") for this module and all below.
+template <class Visit>
+void Module::visit(const std::string& prefix, Visit&& visit_module) {
+  visit_module(*this, prefix);
+  for (const auto& [name, module] : modules_) module->visit(prefix + name + ".", visit_module);
+}
+
+Variable Module::forward(const Variable&) {
+  fail("module: forward with a single input is not what this module takes");
+}
+
+std::vector<NamedParameter> Module::named_parameters() const {
+  std::vector<NamedParameter> all;
+  std::set<const void*> seen;
+  const_cast<Module*>(this)->visit("", [&](const Module& module, const std::string& prefix) {
+    for (const auto& [name, variable] : module.parameters_)
+      if (seen.insert(variable.state().get()).second) all.push_back({prefix + name, variable});
+  });
+  return all;
+}
+
+std::vector<Variable> Module::parameters() const {
+  std::vector<Variable> all;
+  for (auto& [name, variable] : named_parameters()) all.push_back(std::move(variable));
+  return all;
+}
+
+std::vector<NamedBuffer> Module::named_buffers() {
+  std::vector<NamedBuffer> all;
+  visit("", [&](const Module& module, const std::string& prefix) {
+    for (const auto& [name, tensor] : module.buffers_) all.push_back({prefix + name, tensor});
+  });
+  return all;
+}
+
+void Module::train(bool training) {
+  visit("", [&](Module& module, const std::string&) { module.training_ = training; });
+}
+
+StateDict Module::state_dict() {
+  StateDict state;
+  for (const auto& [name, variable] : named_parameters()) state.emplace_back(name, variable.data());
+  for (const auto& [name, tensor] : named_buffers()) state.emplace_back(name, *tensor);
+  return state;
+}
+
+void Module::load_state_dict(const StateDict& state) {
+  StateDict own = state_dict();
+  const auto has = [](const StateDict& dict, const std::string& name) {
+    return std::any_of(dict.begin(), dict.end(), [&](const auto& entry) { return entry.first == name; });
+  };
+  std::string missing, unexpected;
+  for (const auto& [name, tensor] : own)
+    if (!has(state, name)) missing += " " + name;
+  for (const auto& [name, tensor] : state)
+    if (!has(own, name)) unexpected += " " + name;
+  if (!missing.empty() || !unexpected.empty())
+    fail("load_state_dict: missing:{}; unexpected:{}", missing.empty() ? " none" : missing,
+         unexpected.empty() ? " none" : unexpected);
+  for (const auto& [name, tensor] : own) {
+    const Tensor& source = core::find(state, name, "load_state_dict");
+    if (source.shape() != tensor.shape())
+      fail("load_state_dict: {} has shape {}, the model's is {}", name, source.shape().str(), tensor.shape().str());
+  }
+  for (auto& [name, tensor] : own) tensor.copy_from(core::find(state, name, "load_state_dict"));
+}
+
+void Module::to(DType dtype) {
+  if (!core::is_floating(dtype)) fail("module: to({}) is not a floating dtype", core::name(dtype));
+  for (auto& [name, variable] : named_parameters())
+    if (core::is_floating(variable.dtype())) variable.set_data(variable.data().to(dtype));
+  for (auto& [name, tensor] : named_buffers())
+    if (core::is_floating(tensor->dtype())) *tensor = tensor->to(dtype);
+}
+
+void Module::to(core::Device device) {
+  for (auto& [name, variable] : named_parameters())
+    if (variable.data().device() != device) variable.set_data(variable.data().to(device));
+  for (auto& [name, tensor] : named_buffers()) *tensor = tensor->to(device);
+}
+
+void Module::zero_grad() {
+  for (auto& [name, variable] : named_parameters()) variable.set_grad({});
+}
+
+void Module::set_random_context(const core::RandomContext& context) {
+  std::uint32_t op = 0;
+  visit("", [&](Module& module, const std::string&) { module.random_context_changed(context, op++); });
+}
+
+void Module::random_context_changed(const core::RandomContext&, std::uint32_t) {}
+
+Variable Module::register_parameter(std::string name, Tensor data) {
+  Variable parameter(std::move(data), /*requires_grad=*/true);
+  parameters_.emplace_back(std::move(name), parameter);
+  return parameter;
+}
+
+void Module::register_buffer(std::string name, Tensor& tensor) { buffers_.emplace_back(std::move(name), &tensor); }
+void Module::register_module(std::string name, Module& module) { modules_.emplace_back(std::move(name), &module); }
+
+}  // namespace tandem::nn
