@@ -1,7 +1,5 @@
 #include "tandem/nn/loss.h"
 
-#include <limits>
-
 namespace tandem::nn {
 namespace {
 
@@ -39,9 +37,9 @@ Variable nll_loss(const Variable& log_probabilities, const Tensor& target, Reduc
 
 Variable bce_with_logits_loss(const Variable& logits, const Tensor& target, Reduction reduction) {
   check_same_shape("bce_with_logits_loss", logits, target);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const Variable positive_part = autograd::clamp(logits, 0, kInfinity);
-  const Variable log_term = autograd::log(autograd::exp(-autograd::abs(logits)) + 1.0);
+  const Variable magnitude = autograd::abs(logits);
+  const Variable positive_part = (logits + magnitude) * 0.5;  // max(x, 0), with the gradient 1/2 at 0 that the loss has there
+  const Variable log_term = autograd::log(autograd::exp(-magnitude) + 1.0);
   return reduce(positive_part - logits * Variable(target) + log_term, reduction);
 }
 

@@ -1,0 +1,50 @@
+// One parallel pass over many parameters.
+//
+// Each parameter with its gradient and its optimizer state is a segment: pointers to arrays of one length. The pass walks the segments as if
+// they lay one behind the other, and splits that walk evenly over the threads, so a thousand small tensors cost one parallel region.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "tandem/autograd/variable.h"
+#include "tandem/core/parallel.h"
+
+namespace tandem::optim {
+
+/// `States` arrays of optimizer state beside parameter and gradient.
+template <class T, int States>
+struct Segment {
+  T* parameter;
+  const T* gradient;
+  std::array<T*, States> state;
+  std::int64_t count;
+  std::size_t index;  ///< the parameter's position in the optimizer
+};
+
+/// Calls kernel(segment, begin, end) on pieces that cover all elements of all segments once. Elementwise work only.
+template <class Segment, class Kernel>
+void for_each_piece(const std::vector<Segment>& segments, Kernel&& kernel) {
+  constexpr std::int64_t kGrain = 1 << 14;
+  std::int64_t total = 0;
+  for (const Segment& segment : segments) total += segment.count;
+  core::parallel_for(total, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t first = 0;  // where the segment starts in the walk
+    for (const Segment& segment : segments) {
+      const std::int64_t from = std::max(begin - first, std::int64_t{0}), to = std::min(end - first, segment.count);
+      if (from < to) kernel(segment, from, to);
+      first += segment.count;
+    }
+  });
+}
+
+/// The gradient laid out as its parameter, so that both can be walked as flat arrays: itself in all but odd cases.
+inline core::Tensor matching_gradient(const autograd::Variable& parameter) {
+  const core::Tensor& gradient = parameter.grad();
+  if (gradient.has_layout_of(parameter.data())) return gradient;
+  core::Tensor copy = core::Tensor::empty_like(parameter.data());
+  copy.copy_from(gradient);
+  return copy;
+}
+
+}  // namespace tandem::optim
