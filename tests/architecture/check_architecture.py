@@ -68,8 +68,8 @@ def check_edge(folder, stem, name):
         return
     only = ONLY_IN.get((folder, target))
     if stem != only:
-        rule = f"only in {only}.{{h,cpp}}" if only else f"only {', '.join(sorted(MAY_INCLUDE[folder])) or 'nothing of ours'}"
-        yield f"{folder} includes {target} (it may include {rule})"
+        allowed = f"{target} only in {only}.*" if only else ", ".join(sorted(MAY_INCLUDE[folder])) or "nothing of ours"
+        yield f"{folder} includes {target} (it may include {allowed})"
 
 
 def check_public(name):

@@ -1,5 +1,6 @@
 # Installs the build tree into an empty prefix, then configures, builds and runs the outside project of this folder against it.
 # Variables: build (the build tree), generator, compiler, build_type, flags (the sanitizer's, which a user of such libraries needs).
+get_filename_component(source ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
 set(work ${build}/install_test)
 set(prefix ${work}/prefix)
 file(REMOVE_RECURSE ${work})
@@ -19,18 +20,26 @@ if(NOT headers)
   message(FATAL_ERROR "no header was installed under ${prefix}/include")
 endif()
 foreach(header IN LISTS headers)
+  if(header MATCHES "/(cpu|cuda)/")
+    message(FATAL_ERROR "a kernel's own header was installed: ${header}")
+  endif()
   file(STRINGS ${header} lines REGEX "Eigen/|Eigen::|dnnl")
   if(lines)
     message(FATAL_ERROR "an installed header shows Eigen or oneDNN: ${header}: ${lines}")
   endif()
 endforeach()
 
-# The package must be found where it was installed and must not lead back to the tree that it was built in.
+# The package must not ask for what only the build needs, nor lead back to the tree that it was built in.
 file(GLOB_RECURSE package_files ${prefix}/*.cmake)
 foreach(file IN LISTS package_files)
   file(STRINGS ${file} lines REGEX "Eigen3::|nlohmann|tandem_flags")
   if(lines)
     message(FATAL_ERROR "a user would need what only the build needs: ${file}: ${lines}")
+  endif()
+  file(READ ${file} text)
+  string(FIND "${text}" "${source}/" place)
+  if(NOT place EQUAL -1)
+    message(FATAL_ERROR "an installed file names the tree that it was built in: ${file}")
   endif()
 endforeach()
 
