@@ -31,24 +31,24 @@ CLEAN = {
 
 
 class CheckArchitecture(unittest.TestCase):
-    def violations(self, **changes):
+    def violations(self, changes):
         """What the checker says about the clean tree with files replaced, added, or (None) removed."""
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for name, text in {**CLEAN, **changes.get("files", {})}.items():
+            for name, text in {**CLEAN, **changes}.items():
                 if text is not None:
                     (root / name).parent.mkdir(parents=True, exist_ok=True)
                     (root / name).write_text(text, encoding="utf-8")
             return check(root)
 
-    def expect_one(self, files, *parts):
-        found = self.violations(files=files)
+    def expect_one(self, changes, *parts):
+        found = self.violations(changes)
         self.assertEqual(len(found), 1, found)
         for part in parts:
             self.assertIn(part, found[0])
 
     def test_clean_tree(self):
-        self.assertEqual(self.violations(), [])
+        self.assertEqual(self.violations({}), [])
 
     def test_edge_against_the_table(self):
         self.expect_one({"core/tensor.cpp": '\n#include "tandem/autograd/variable.h"\n'},
