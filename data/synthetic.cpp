@@ -33,16 +33,23 @@ Synthetic::Synthetic(const SyntheticOptions& options) : options_(options) {
 
 void Synthetic::read_sample(std::int64_t index, float* out) const {
   const core::PhiloxStream stream = sample_stream({.seed = options_.seed}, index, Draw::noise);
-  const float* mean = means_.data<float>() + index % options_.classes * planes_ * kCells * kCells;
+  const std::int64_t elements = planes_ * height_ * width_;
   constexpr std::int64_t kWords = 1024;  // a multiple of a block's four
   std::array<std::uint32_t, kWords> words;
-  std::int64_t drawn = 0;
+  for (std::int64_t first = 0; first < elements; first += kWords) {
+    const std::int64_t count = std::min(elements - first, kWords);
+    stream.words(static_cast<std::uint32_t>(first / 4), words.data(), count);
+    std::transform(words.begin(), words.begin() + count, out + first, noise);
+  }
+  const float* mean = means_.data<float>() + index % options_.classes * planes_ * kCells * kCells;
   for (std::int64_t row = 0; row < planes_ * height_; ++row, out += width_) {
     const std::int64_t plane = row / height_, cell_y = row % height_ * kCells / height_;
-    const float* cells = mean + (plane * kCells + cell_y) * kCells;
-    for (std::int64_t x = 0; x < width_; ++x, ++drawn) {
-      if (drawn % kWords == 0) stream.words(static_cast<std::uint32_t>(drawn / 4), words.data(), kWords);
-      out[x] = cells[x * kCells / width_] + noise(words[static_cast<std::size_t>(drawn % kWords)]);
+    for (std::int64_t cell_x = 0; cell_x < kCells; ++cell_x) {
+      const float value = mean[(plane * kCells + cell_y) * kCells + cell_x];
+      // Column x lies in the cell x * kCells / width.
+      const std::int64_t begin = (cell_x * width_ + kCells - 1) / kCells;
+      const std::int64_t end = ((cell_x + 1) * width_ + kCells - 1) / kCells;
+      for (std::int64_t x = begin; x < end; ++x) out[x] += value;
     }
   }
 }
