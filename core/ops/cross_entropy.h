@@ -20,7 +20,7 @@ struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;
-  Tensor class_weights;  ///< [C], or undefined
+  Tensor class_weights = {};  ///< [C], or undefined
 };
 
 struct CrossEntropyResult {
