@@ -8,7 +8,7 @@
 namespace tandem::core::cpu {
 namespace {
 
-// Columns that one sum holds on the stack, and positions that are summed before the partial sum is added to the total.
+// Columns that one sum holds on the stack, and positions that are summed before the partial sum goes into a double.
 constexpr std::int64_t kColumns = 256, kPositions = 64;
 
 // Serial: an exception must not leave a parallel loop.
@@ -42,17 +42,18 @@ struct Groups {
 // total[c] = sum over the positions [begin, end) of dy[position][c] for n <= kColumns columns.
 template <class T>
 void sum_positions(const T* dy, std::int64_t step, const std::int64_t* begin, const std::int64_t* end, std::int64_t n,
-                   compute_t<T>* total) {
+                   double* total) {
   using C = compute_t<T>;
-  std::fill_n(total, n, C{0});
+  std::fill_n(total, n, 0.);
   for (const std::int64_t* chunk = begin; chunk < end; chunk += kPositions) {
-    C partial[kColumns] = {};
+    C partial[kColumns];
+    std::fill_n(partial, n, C{0});
     for (const std::int64_t* p = chunk; p < std::min(end, chunk + kPositions); ++p) {
       const T* row = dy + *p * step;
 #pragma GCC ivdep
       for (std::int64_t c = 0; c < n; ++c) partial[c] += static_cast<C>(row[c]);
     }
-    for (std::int64_t c = 0; c < n; ++c) total[c] += partial[c];
+    for (std::int64_t c = 0; c < n; ++c) total[c] += static_cast<double>(partial[c]);
   }
 }
 
@@ -92,7 +93,7 @@ void embedding_backward(const Tensor& dy, const Tensor& indices, Tensor& dweight
     T* out = dweight.mutable_data<T>();
     // Threads share out columns, not rows: some words are far more frequent than others.
     parallel_for(columns, std::max<std::int64_t>(32, kGrain / n), [&](std::int64_t begin, std::int64_t end) {
-      C total[kColumns];
+      double total[kColumns];
       for (const std::int64_t v : groups.used) {
         const std::int64_t* positions = groups.positions.data();
         const std::int64_t first = groups.starts[static_cast<std::size_t>(v)],
@@ -102,7 +103,7 @@ void embedding_backward(const Tensor& dy, const Tensor& indices, Tensor& dweight
           sum_positions(gradient + c, columns, positions + first, positions + last, count, total);
           T* row = out + v * row_step + c * step;
           for (std::int64_t i = 0; i < count; ++i)
-            row[i * step] = static_cast<T>(static_cast<C>(row[i * step]) + total[i]);
+            row[i * step] = static_cast<T>(static_cast<C>(row[i * step]) + static_cast<C>(total[i]));
         }
       }
     });
