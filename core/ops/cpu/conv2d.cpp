@@ -157,6 +157,28 @@ bool suits_onednn(const Tensor& x, const Shape& weight) {
 
 Tensor as_computed(const Tensor& t) { return !t.defined() || t.dtype() == DType::float64 ? t : t.to(DType::float32); }
 
+// Channels whose sums stay in registers.
+constexpr std::int64_t kChannels = 32;
+
+// Pixels [begin, end) of channels [first, first + given): the mask, and the sums into sums[first ...].
+template <bool full, class T>
+void mask_channels(const T* dy, const T* y, T* masked, compute_t<T>* sums, std::int64_t begin, std::int64_t end,
+                   std::int64_t channels, std::int64_t first, std::int64_t given) {
+  using Sum = compute_t<T>;
+  const std::int64_t count = full ? kChannels : given;
+  Sum sum[kChannels] = {};
+  for (std::int64_t pixel = begin; pixel < end; ++pixel) {
+    const std::int64_t at = pixel * channels + first;
+#pragma GCC ivdep  // `masked` may be `dy` itself, element by element
+    for (std::int64_t c = 0; c < count; ++c) {
+      const Sum value = static_cast<Sum>(y[at + c]) <= 0 ? Sum{0} : static_cast<Sum>(dy[at + c]);
+      masked[at + c] = static_cast<T>(value);
+      sum[c] += value;
+    }
+  }
+  std::copy_n(sum, count, sums + first);
+}
+
 }  // namespace
 
 ReorderStatistics reorder_statistics() {
@@ -223,7 +245,14 @@ void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
     if (operation.usable) {
       Tensor packed = Tensor::empty({static_cast<std::int64_t>(operation.weights.get_size())}, {.dtype = DType::uint8});
       operation.run({{DNNL_ARG_SRC, src.raw_data()}, {DNNL_ARG_DIFF_DST, diff.raw_data()}, {DNNL_ARG_DIFF_WEIGHTS, packed.mutable_raw_data()}});
-      onednn::reorder(operation.weights, packed.raw_data(), plain_weights(dweight, options.groups), dweight.mutable_raw_data(), accumulate);
+      thread_local onednn::Cache stores;
+      onednn::Key key = problem.key();
+      key.add(accumulate).add(static_cast<std::int64_t>(dweight.dtype()));
+      for (const std::int64_t stride : dweight.strides()) key.add(stride);
+      Operation& store = stores.get(key, [&] {
+        return onednn::make_reorder(operation.weights, plain_weights(dweight, options.groups), accumulate);
+      });
+      store.run({{DNNL_ARG_FROM, packed.raw_data()}, {DNNL_ARG_TO, dweight.mutable_raw_data()}});
       return;
     }
   }
@@ -249,16 +278,11 @@ void conv2d_relu_backward(const Tensor& dy_given, const Tensor& y_given, Tensor&
     T* to = masked.mutable_data<T>();
     const T *from = dy.data<T>(), *result = y.data<T>();
     parallel_chunks(pixels, size, [&](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
-      Sum* sum = sums + chunk * channels;
-      std::fill_n(sum, channels, Sum{0});
-      for (std::int64_t pixel = begin; pixel < end; ++pixel)
-#pragma GCC ivdep  // `to` may be `from` itself, element by element
-        for (std::int64_t c = 0; c < channels; ++c) {
-          const std::int64_t i = pixel * channels + c;
-          const Sum value = static_cast<Sum>(result[i]) <= 0 ? Sum{0} : static_cast<Sum>(from[i]);
-          to[i] = static_cast<T>(value);
-          sum[c] += value;
-        }
+      for (std::int64_t first = 0; first < channels; first += kChannels) {
+        const std::int64_t count = std::min(kChannels, channels - first);
+        count == kChannels ? mask_channels<true>(from, result, to, sums + chunk * channels, begin, end, channels, first, count)
+                           : mask_channels<false>(from, result, to, sums + chunk * channels, begin, end, channels, first, count);
+      }
     });
     if (!dbias.defined()) return;
     for (std::int64_t i = 1; i < chunks; ++i)

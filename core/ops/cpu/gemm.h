@@ -111,7 +111,7 @@ inline constexpr std::int64_t kSmallPanel = 4096;
 
 /// True where a product is best done by small_gemm: then a call to a library would cost more than it saves.
 inline bool is_small_gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return m * n * k <= 32768 && k * ((n + 15) / 16 * 16) <= kSmallPanel;
+  return m * n * k <= (1 << 18) && k * ((n + 15) / 16 * 16) <= kSmallPanel;
 }
 
 /// out = or += a b, for any strides; In is float, double or bfloat16, T the type of arithmetic. `out` has column stride 1.

@@ -104,17 +104,25 @@ const void* packed_weights(const Tensor& weights, const MemoryDesc& plain, const
 
 std::uint64_t weight_reorders() { return packings.load(std::memory_order_relaxed); }
 
-void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate) {
-  // oneDNN's descriptors are plain structures of integers; its own primitive cache makes the creation cheap enough for weights.
-  dnnl::primitive_attr attributes;
+Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumulate) {
+  dnnl::primitive_attr attributes = user_scratchpad();
   if (accumulate) {
     dnnl::post_ops sum;
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);
   }
-  const dnnl::reorder::primitive_desc description(engine(), from_desc, engine(), to_desc, attributes);
-  dnnl::memory source(from_desc, engine(), const_cast<void*>(from)), destination(to_desc, engine(), to);
-  dnnl::reorder(description).execute(stream(), source, destination);
+  const dnnl::reorder::primitive_desc description(engine(), from, engine(), to, attributes);
+  Operation made;
+  made.primitive = dnnl::reorder(description);
+  made.scratchpad_bytes = description.scratchpad_desc().get_size();
+  made.set(DNNL_ARG_FROM, from);
+  made.set(DNNL_ARG_TO, to);
+  if (made.scratchpad_bytes > 0) made.set(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
+  return made;
+}
+
+void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate) {
+  make_reorder(from_desc, to_desc, accumulate).run({{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
 bool matmul_bfloat16(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b) {

@@ -94,6 +94,9 @@ const void* packed_weights(const Tensor& weights, const MemoryDesc& plain, const
 /// How often packed_weights had to pack, in this process.
 std::uint64_t weight_reorders();
 
+/// The operation of reorder(), to be kept in a Cache: DNNL_ARG_FROM, DNNL_ARG_TO.
+Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumulate);
+
 /// to = from, or to += from, across layouts and types.
 void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate);
 
