@@ -57,7 +57,8 @@ void forward(const Tensor& x, const PoolWindows& windows, Tensor& output, Tensor
   T* to = output.mutable_data<T>();
   Index* places = indices.mutable_data<Index>();
   for_each_window(planes, windows, [&](std::int64_t plane, std::int64_t i, std::int64_t j) {
-    const PoolSpan &rows = windows.rows[static_cast<std::size_t>(i)], &columns = windows.columns[static_cast<std::size_t>(j)];
+    const PoolSpan &rows = windows.rows[static_cast<std::size_t>(i)],
+                   &columns = windows.columns[static_cast<std::size_t>(j)];
     const T* image = from + plane * windows.height * windows.width * planes.inner;
     const std::int64_t at = ((plane * oh + i) * ow + j) * planes.inner;
     for_each_block(planes.inner, [&]<bool full>(std::int64_t c, std::int64_t count) {
@@ -87,7 +88,8 @@ void backward(const Tensor& dy, const Tensor& indices, const PoolWindows& window
                        const Bits* given = static_cast<const Bits*>(dy.raw_data()) + at;
                        const Index* chosen = places + at;
 #pragma GCC ivdep
-                       for (std::int64_t c = 0; c < planes.inner; ++c) to[c] = chosen[c] == position ? given[c] : Bits{};
+                       for (std::int64_t c = 0; c < planes.inner; ++c)
+                         to[c] = chosen[c] == position ? given[c] : Bits{};
                      });
     return;
   }
