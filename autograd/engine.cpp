@@ -73,7 +73,7 @@ void BackwardPass::count(const Edge& edge, std::vector<Node*>& unexplored) {
   if (edge.node) {
     Node& node = *edge.node;
     if (node.pass_ == nullptr) {
-      if (node.released())
+      if (node.is_freed())
         core::fail("backward: the graph was freed by an earlier backward (at {}); pass retain_graph to go through it again", node.name());
       node.pass_ = this;
       nodes_.push_back(&node);
@@ -135,7 +135,7 @@ void BackwardPass::run_node(Node& node) {
     }
     node.incoming_ = {};
   }
-  if (!retain_graph_) node.release();
+  if (!retain_graph_) node.free_saved();
   for (const Edge& edge : node.inputs()) one_less_pending(edge);
 }
 

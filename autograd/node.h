@@ -87,8 +87,8 @@ class Node : public core::RefCounted {
   /// Sends the gradient of the output on to the inputs.
   virtual void apply(Tensor output_gradient, Gradients& gradients) = 0;
   /// Frees what the rule saved. Backward cannot pass again.
-  virtual void release() = 0;
-  virtual bool released() const = 0;
+  virtual void free_saved() = 0;
+  virtual bool is_freed() const = 0;
 
  private:
   friend class BackwardPass;
@@ -113,8 +113,8 @@ class RuleNode final : public Node {
       : Node(name, output, inputs), rule_(std::move(rule)) {}
 
   void apply(Tensor output_gradient, Gradients& gradients) override { (*rule_)(std::move(output_gradient), gradients); }
-  void release() override { rule_.reset(); }
-  bool released() const override { return !rule_.has_value(); }
+  void free_saved() override { rule_.reset(); }
+  bool is_freed() const override { return !rule_.has_value(); }
 
  private:
   std::optional<Rule> rule_;

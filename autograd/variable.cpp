@@ -8,8 +8,8 @@
 namespace tandem::autograd {
 namespace {
 
-const Tensor kNone;
-const NodePtr kNoNode;
+const Tensor kNone = Tensor();
+const NodePtr kNoNode = NodePtr();
 
 Leaf& leaf_of(const StatePtr& state, const char* what) {
   if (!state || !state->leaf) core::fail("{}: needs a leaf that requires a gradient", what);

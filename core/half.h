@@ -6,9 +6,6 @@
 
 #include <bit>
 #include <cstdint>
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
 
 namespace tandem::core {
 
@@ -33,10 +30,6 @@ struct float16 {
   explicit operator float() const { return to_float(bits); }
 
  private:
-#ifdef __F16C__
-  static std::uint16_t from_float(float value) { return static_cast<std::uint16_t>(_cvtss_sh(value, 0)); }
-  static float to_float(std::uint16_t bits) { return _cvtsh_ss(bits); }
-#else
   static std::uint16_t from_float(float value) {
     const auto word = std::bit_cast<std::uint32_t>(value);
     const auto sign = static_cast<std::uint16_t>((word >> 16) & 0x8000u);
@@ -60,7 +53,6 @@ struct float16 {
     }
     return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (fraction << 13));
   }
-#endif
 };
 
 }  // namespace tandem::core

@@ -14,9 +14,9 @@ class RefCounted {
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
 
-  void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
+  void add_reference() const { count_.fetch_add(1, std::memory_order_relaxed); }
   /// True when this was the last reference.
-  bool release() const { return count_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+  bool drop_reference() const { return count_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
   bool is_unique() const { return count_.load(std::memory_order_acquire) == 1; }
 
  protected:
@@ -33,7 +33,7 @@ class IntrusivePtr {
  public:
   IntrusivePtr() = default;
   explicit IntrusivePtr(T* object) : object_(object) {
-    if (object_) object_->retain();
+    if (object_) object_->add_reference();
   }
   IntrusivePtr(const IntrusivePtr& other) : IntrusivePtr(other.object_) {}
   IntrusivePtr(IntrusivePtr&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
@@ -42,7 +42,7 @@ class IntrusivePtr {
     return *this;
   }
   ~IntrusivePtr() {
-    if (object_ && object_->release()) dispose(object_);
+    if (object_ && object_->drop_reference()) dispose(object_);
   }
 
   T* get() const { return object_; }

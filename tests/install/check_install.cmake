@@ -1,0 +1,51 @@
+# Installs the build tree into an empty prefix, then configures, builds and runs the outside project of this folder against it.
+# Variables: build (the build tree), generator, compiler, build_type, flags (the sanitizer's, which a user of such libraries needs).
+get_filename_component(source ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
+set(work ${build}/install_test)
+set(prefix ${work}/prefix)
+file(REMOVE_RECURSE ${work})
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT code EQUAL 0)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "exit ${code} of: ${command}\n${output}")
+  endif()
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${build} --prefix ${prefix})
+
+file(GLOB_RECURSE headers ${prefix}/include/*)
+if(NOT headers)
+  message(FATAL_ERROR "no header was installed under ${prefix}/include")
+endif()
+foreach(header IN LISTS headers)
+  if(header MATCHES "/(cpu|cuda)/")
+    message(FATAL_ERROR "a kernel's own header was installed: ${header}")
+  endif()
+  file(STRINGS ${header} lines REGEX "Eigen/|Eigen::|dnnl")
+  if(lines)
+    message(FATAL_ERROR "an installed header shows Eigen or oneDNN: ${header}: ${lines}")
+  endif()
+endforeach()
+
+# The package must not ask for what only the build needs, nor lead back to the tree that it was built in.
+file(GLOB_RECURSE package_files ${prefix}/*.cmake)
+foreach(file IN LISTS package_files)
+  file(STRINGS ${file} lines REGEX "Eigen3::|nlohmann|tandem_flags")
+  if(lines)
+    message(FATAL_ERROR "a user would need what only the build needs: ${file}: ${lines}")
+  endif()
+  file(READ ${file} text)
+  string(FIND "${text}" "${source}/" place)
+  if(NOT place EQUAL -1)
+    message(FATAL_ERROR "an installed file names the tree that it was built in: ${file}")
+  endif()
+endforeach()
+
+string(REPLACE ";" " " flags "${flags}")
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work}/outside -G ${generator} -D CMAKE_PREFIX_PATH=${prefix}
+  -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_BUILD_TYPE=${build_type} "-D CMAKE_CXX_FLAGS=-Wall -Wextra -Werror ${flags}"
+  -D TANDEM_INCLUDE_DIR=${prefix}/include)
+run(${CMAKE_COMMAND} --build ${work}/outside)
+run(${work}/outside/outside)
