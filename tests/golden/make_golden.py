@@ -12,7 +12,7 @@ Everything is seeded, so the same torch version gives the same files; the versio
         Shapes, options and integer arguments are repeated in tests/autograd/*_cases.cpp under the same names.
     optimizers.safetensors
         "dtype.setting.p0.0" (parameter 0 before step 0), ".g0.0" (its gradient in step 0), ".p0.3" (after three steps), and state.
-    layers.safetensors
+    batch_norm.safetensors, losses.safetensors
         batch norm in training and evaluation with its running statistics; the losses that are not operators.
     convnet.safetensors
         the model `convnet` without dropout in float64: loss and all gradients of one batch of two.
@@ -329,7 +329,7 @@ def optimizers():
     save("optimizers.safetensors", entries)
 
 
-def layers():
+def batch_norm():
     entries = {}
     for case, options in (("batch_norm", {}), ("batch_norm_options", dict(eps=1e-3, momentum=0.3, affine=False))):
         layer = torch.nn.BatchNorm2d(3, **options).double()
@@ -348,6 +348,11 @@ def layers():
         y.backward(gradient)
         entries[f"{case}.eval.x"], entries[f"{case}.eval.y"] = x, y
         entries[f"{case}.eval.dy"], entries[f"{case}.eval.dx"] = gradient, x.grad
+    save("batch_norm.safetensors", entries)
+
+
+def losses():
+    entries = {}
     for case, f in (("mse", F.mse_loss), ("bce", F.binary_cross_entropy_with_logits)):
         for reduction in ("mean", "sum", "none"):
             x = random(f"{case}.x", (3, 4))
@@ -363,7 +368,7 @@ def layers():
     y = F.nll_loss(F.log_softmax(x, 1), indices((3,), 4))
     y.backward()
     entries.update({"nll.x": x, "nll.y": y, "nll.dx": x.grad})
-    save("layers.safetensors", entries)
+    save("losses.safetensors", entries)
 
 
 def convnet():
@@ -404,7 +409,8 @@ def main():
     for dtype in (torch.float64, torch.float32):
         cases.save(dtype)
     optimizers()
-    layers()
+    batch_norm()
+    losses()
     convnet()
 
 
