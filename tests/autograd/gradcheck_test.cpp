@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -137,10 +138,14 @@ void expect_like_float64(const OperatorCase& c, DType dtype, double tolerance) {
   for (const InputSpec& spec : c.inputs)
     rounded.push_back(make_values(spec, static_cast<int>(rounded.size())).to(dtype));
   const Values narrow = run(c, rounded, dtype), wide = run(c, rounded, DType::float64);
-  if (c.op != "cast") EXPECT_EQ(narrow.output.dtype(), dtype);
+  if (c.op != "cast") {
+    EXPECT_EQ(narrow.output.dtype(), dtype);
+  }
   expect_close(narrow.output, wide.output, tolerance, "output");
   for (std::size_t i = 0; i < wide.gradients.size(); ++i) {
-    if (narrow.gradients[i].defined()) EXPECT_EQ(narrow.gradients[i].dtype(), dtype);
+    if (narrow.gradients[i].defined()) {
+      EXPECT_EQ(narrow.gradients[i].dtype(), dtype);
+    }
     expect_close(narrow.gradients[i], wide.gradients[i], tolerance, "gradient of input " + std::to_string(i));
   }
 }
