@@ -69,7 +69,7 @@ void print_overview(const Settings& settings, const DataSource& data, const Leng
 
 std::string with_commas(std::int64_t number) {
   std::string text = std::to_string(number);
-  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
   return text;
 }
 

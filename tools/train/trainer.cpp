@@ -88,7 +88,8 @@ void Trainer::run_epoch() {
 void Trainer::update(const data::Window& window, UpdateReport& report) {
   nn::Module& model = *state_.model;
   const core::DType dtype = parameters_.front().dtype();
-  const nn::CrossEntropyOptions loss_options{.label_smoothing = settings_.label_smoothing};
+  nn::CrossEntropyOptions loss_options;
+  loss_options.label_smoothing = settings_.label_smoothing;
   report.rows = window.rows;
 
   state_.optimizer->zero_grad();

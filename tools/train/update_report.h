@@ -18,7 +18,7 @@ struct UpdateReport {
   double data_ms = 0;  ///< waited for data
   double forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
 
-  std::optional<double> grad_norm;  ///< before clipping, where it was computed
+  std::optional<double> grad_norm = std::nullopt;  ///< before clipping, where it was computed
 
   double samples_per_s() const { return step_ms > 0 ? static_cast<double>(rows) * 1000 / step_ms : 0; }
 };
