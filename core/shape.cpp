@@ -14,12 +14,15 @@ std::string Dims::str() const {
 }
 
 std::int64_t numel(const Shape& shape) {
-  std::int64_t product = 1;
+  std::int64_t product = 1;  // of the sizes but zero, which strides are made of
+  bool is_empty = false;
   for (const std::int64_t size : shape) {
     if (size < 0) fail("shape: negative size in {}", shape.str());
-    if (__builtin_mul_overflow(product, size, &product)) fail("shape: number of elements overflows in {}", shape.str());
+    is_empty |= size == 0;
+    if (__builtin_mul_overflow(product, std::max<std::int64_t>(size, 1), &product))
+      fail("shape: number of elements overflows in {}", shape.str());
   }
-  return product;
+  return is_empty ? 0 : product;
 }
 
 Strides contiguous_strides(const Shape& shape) {

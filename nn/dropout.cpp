@@ -2,8 +2,9 @@
 
 namespace tandem::nn {
 namespace {
-constexpr std::uint32_t kMaxOps = 1 << 11;    // modules in a model,
-constexpr std::uint32_t kMaxCalls = 1 << 5;   // times the calls of one of them in a forward: 2^16 streams
+// A stream's number is below 2^16, and data/ draws with those from 0xff00 on.
+constexpr std::uint32_t kMaxCalls = 1 << 5;             // of one module in a forward
+constexpr std::uint32_t kMaxOps = 0xff00 / kMaxCalls;   // modules in a model
 }  // namespace
 
 Dropout::Dropout(double p) { set_p(p); }

@@ -1,0 +1,59 @@
+// What a data set is: samples by number, read many at once into one batch.
+//
+// Which samples, and when, is the sampler's business (sampler.h); reading ahead is the loader's (loader.h).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tandem/core/random.h"
+#include "tandem/core/tensor.h"
+
+namespace tandem::data {
+
+/// Rows of a micro-step. Zero rows are a batch too.
+struct Batch {
+  core::Tensor input;   ///< float32 [N, ...], for images [N, C, H, W], contiguous
+  core::Tensor target;  ///< int64 [N]
+};
+
+/// Which half of a data set.
+enum class Split : std::uint8_t { train, test };
+
+/// For augmentation: what is drawn for a sample is a function of these and its index, whatever thread or rank reads it.
+struct EpochContext {
+  std::uint64_t seed = 0;
+  std::uint32_t epoch = 0;
+};
+
+/// What data/ draws random numbers for (RandomContext::stream). Layers count up from 0, so these lie at the upper end.
+enum class Draw : std::uint32_t { shuffle = 0xff00, augment, class_mean, noise };
+
+/// The random numbers of one sample. Samples are counted by the context's `step`, so there are fewer than 2^32.
+inline core::PhiloxStream sample_stream(const EpochContext& context, std::int64_t index, Draw draw) {
+  return core::RandomContext{.seed = context.seed, .epoch = context.epoch, .step = static_cast<std::uint32_t>(index)}
+      .stream(static_cast<std::uint32_t>(draw));
+}
+
+/// Reading is const and safe from several threads at once.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  /// Number of samples.
+  virtual std::int64_t size() const = 0;
+  /// Shape of one input, without N.
+  virtual core::Shape sample_shape() const = 0;
+  /// Targets are below this.
+  virtual std::int64_t classes() const = 0;
+
+  /// The samples of these numbers, in their order, decoded and normalised. Throws Error for a number that is not there.
+  Batch read(std::span<const std::int64_t> indices, const EpochContext& context = {}) const;
+
+ protected:
+  /// As read(), into tensors of the right shapes; indices are valid. Must not throw.
+  virtual void read_into(std::span<const std::int64_t> indices, const EpochContext& context, float* input,
+                         std::int64_t* target) const = 0;
+};
+
+}  // namespace tandem::data

@@ -1,0 +1,29 @@
+// From bytes of an image to normalised floats.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace tandem::data {
+
+/// Mean and standard deviation of a channel whose values lie in [0, 1].
+struct Normalization {
+  float mean = 0;
+  float deviation = 1;
+};
+
+/// (byte / 255 - mean) / deviation for each byte, rounded to float32 after each operation, as torchvision's transforms
+/// do.
+class PixelTable {
+ public:
+  explicit PixelTable(const Normalization& normalization) {
+    for (std::size_t byte = 0; byte < values_.size(); ++byte)
+      values_[byte] = (static_cast<float>(byte) / 255.0f - normalization.mean) / normalization.deviation;
+  }
+  float operator[](std::uint8_t byte) const { return values_[byte]; }
+
+ private:
+  std::array<float, 256> values_;
+};
+
+}  // namespace tandem::data
