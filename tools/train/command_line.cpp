@@ -25,9 +25,10 @@ std::vector<Flag> add_flags(CLI::App& app, std::vector<Setting>& table) {
   for (Setting& setting : table) {
     const std::string name = "--" + setting.name;
     CLI::Option* option = setting.is_switch ? app.add_flag(name) : app.add_option(name);
-    if (!setting.is_switch) option->type_name(setting.allowed.starts_with("a f") ? "PATH" : "");
-    const bool say_allowed = setting.allowed.starts_with("one of");
-    option->description(setting.help + (say_allowed ? ": " + setting.allowed : ""));
+    const std::string& allowed = setting.allowed;
+    if (!setting.is_switch)
+      option->type_name(allowed.starts_with("a f") ? "PATH" : allowed.starts_with("a ") ? "NUMBER" : "NAME");
+    option->description(setting.help + (allowed.starts_with("one of") ? "; " + allowed : ""));
     option->group(setting.group);
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     flags.push_back({&setting, option});

@@ -142,7 +142,7 @@ void add_model_and_length(Table& table, Settings& s) {
   table.row("model", s.model, one_of(models::model_names()), "What is trained [convnet]");
   table.row("dropout", s.dropout, fraction(1, true), "Overrides every dropout rate of the model");
   table.row("data", s.data, data_name(),
-            "What it is trained on [fashion-mnist]; tensors: a safetensors file with input and target, in file order");
+            "What it is trained on [fashion-mnist]; FILE: safetensors with input and target, in file order");
   table.row("data-dir", s.data_dir, any_text("a folder"),
             "Where fashion-mnist [Debian's package], mnist or cifar10 lies");
   table.row("synthetic-samples", s.synthetic_samples, at_least(1), "Training samples of --data synthetic [4096]");
@@ -166,7 +166,7 @@ void add_optimization(Table& table, Settings& s) {
   table.row("clip-grad-norm", s.clip_grad_norm, above_zero(), "Largest norm of all gradients together [none]");
   table.row("label-smoothing", s.label_smoothing, fraction(1, true), "Share of the target spread over all classes [0]");
   table.row("lr-schedule", s.lr_schedule, one_of({"constant", "linear", "cosine", "step"}),
-            "How the rate changes [constant]; linear, cosine: to 0 at the end; step: times gamma every step size");
+            "How the rate changes [constant]: linear, cosine: to 0 at the end, step: times gamma every step size");
   table.row("warmup-steps", s.warmup_steps, at_least(0), "Updates in which the rate grows linearly [0]");
   table.row("lr-step-size", s.lr_step_size, at_least(1), "Updates between two falls of --lr-schedule step");
   table.row("lr-gamma", s.lr_gamma, above_zero(), "Factor of each fall of --lr-schedule step [0.1]");
@@ -175,7 +175,7 @@ void add_optimization(Table& table, Settings& s) {
 void add_computation(Table& table, Settings& s) {
   table.group("Computation");
   table.row("device", s.device, one_of({"cpu"}), "Where it is computed [cpu]");
-  table.row("precision", s.precision, one_of({"fp32", "fp64"}), "Of all arithmetic [fp32]; fp64: for checks");
+  table.row("precision", s.precision, one_of({"fp32", "fp64"}), "Of all arithmetic [fp32]");
   table.row("threads", s.threads, at_least(1), "Compute threads [cores]");
   table.row("seed", s.seed, at_least(0), "Of initial weights, order of samples, and dropout [0]");
 }
@@ -202,7 +202,7 @@ void add_files(Table& table, Settings& s) {
   table.row("resume", s.resume, on_or_off(), "Continue from the newest checkpoint, where there is one").is_of_one_call =
       true;
   table.row("progress", s.progress, one_of({"auto", "plain", "terminal", "none"}),
-            "terminal: one line that changes; plain: a line every few seconds [auto: by what stdout is]");
+            "terminal: one line that changes, plain: a line every few seconds [auto: by what stdout is]");
 }
 
 // Insertions, deletions and replacements that turn one into the other (Levenshtein, 1965).
