@@ -1,0 +1,275 @@
+// Convolution through oneDNN in channels-last order. Weights and their gradients have the layout that oneDNN chooses: packed
+// weights are kept until the weights change, gradients are reordered once, into their destination. What oneDNN does badly or not at
+// all goes to conv2d_unfold.cpp.
+#include "tandem/core/ops/conv2d.h"
+
+#include <atomic>
+
+#include "tandem/core/ops/cpu/conv2d_unfold.h"
+#include "tandem/core/ops/cpu/gemm.h"
+#include "tandem/core/ops/cpu/onednn.h"
+
+namespace tandem::core::cpu {
+namespace {
+
+using onednn::Operation;
+using dnnl::memory;
+using dnnl::prop_kind;
+
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+
+std::atomic<std::uint64_t> activation_reorders{0};
+
+// (O, C / groups, KH, KW), with a leading dimension of groups where there are several, as oneDNN wants it.
+memory::dims weight_dims(const Shape& w, std::int64_t groups) {
+  if (groups == 1) return {w[0], w[1], w[2], w[3]};
+  return {groups, w[0] / groups, w[1], w[2], w[3]};
+}
+
+onednn::MemoryDesc plain_weights(const Tensor& w, std::int64_t groups) {
+  const Strides s = w.strides();
+  const memory::dims strides = groups == 1 ? memory::dims{s[0], s[1], s[2], s[3]}
+                                           : memory::dims{w.shape()[0] / groups * s[0], s[0], s[1], s[2], s[3]};
+  return {weight_dims(w.shape(), groups), onednn::data_type(w.dtype()), strides};
+}
+
+onednn::MemoryDesc channels_last(const Shape& s, DType dtype) {
+  return {{s[0], s[1], s[2], s[3]}, onednn::data_type(dtype), memory::format_tag::nhwc};
+}
+
+// One convolution's shapes and options, and what it makes oneDNN's descriptors from.
+struct Problem {
+  Shape x, weight, y;
+  Conv2dOptions options;
+  DType dtype;
+  bool has_bias;
+
+  onednn::Key key() const {
+    onednn::Key key;
+    for (int i = 0; i < 4; ++i) key.add(x[i]);
+    for (const int i : {0, 2, 3}) key.add(weight[i]);
+    for (const auto& pair : {options.stride, options.padding, options.dilation}) key.add(pair[0]).add(pair[1]);
+    key.add(options.groups).add(static_cast<std::int64_t>(options.activation)).add(static_cast<std::int64_t>(dtype));
+    return key.add(has_bias).add(num_threads());
+  }
+  memory::dims stride() const { return {options.stride[0], options.stride[1]}; }
+  memory::dims dilation() const { return {options.dilation[0] - 1, options.dilation[1] - 1}; }  // oneDNN counts the gaps
+  memory::dims padding() const { return {options.padding[0], options.padding[1]}; }
+  memory::dims end_padding() const {
+    memory::dims end(2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const int d = 2 + static_cast<int>(i);
+      end[i] = (y[d] - 1) * options.stride[i] + options.dilation[i] * (weight[d] - 1) + 1 - x[d] - options.padding[i];
+    }
+    return end;
+  }
+  onednn::MemoryDesc bias() const {
+    return {{weight[0]}, onednn::data_type(dtype), memory::format_tag::x};
+  }
+  onednn::MemoryDesc any_weights(DType type) const { return onednn::any_layout(weight_dims(weight, options.groups), type); }
+
+  dnnl::convolution_forward::primitive_desc forward(const dnnl::primitive_attr& attributes) const {
+    const auto src = channels_last(x, dtype), dst = channels_last(y, dtype), w = any_weights(dtype);
+    using Desc = dnnl::convolution_forward::desc;
+    const auto kind = prop_kind::forward_training;
+    const Desc desc = has_bias ? Desc(kind, kDirect, src, w, bias(), dst, stride(), dilation(), padding(), end_padding())
+                               : Desc(kind, kDirect, src, w, dst, stride(), dilation(), padding(), end_padding());
+    return {desc, attributes, onednn::engine()};
+  }
+};
+
+template <class Primitive, class Description>
+Operation finish(const Description& description) {
+  Operation made;
+  made.usable = !onednn::is_reference(description.impl_info_str());
+  if (!made.usable) return made;
+  made.primitive = Primitive(description);
+  made.scratchpad_bytes = description.scratchpad_desc().get_size();
+  if (made.scratchpad_bytes > 0) made.set(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
+  return made;
+}
+
+// An unusable operation where oneDNN throws: it does not know the combination.
+template <class Make>
+Operation unless_unknown(Make&& make) {
+  try {
+    return make();
+  } catch (const dnnl::error&) {
+    Operation unusable;
+    unusable.usable = false;
+    return unusable;
+  }
+}
+
+Operation make_forward(const Problem& problem) {
+  return unless_unknown([&] {
+    dnnl::primitive_attr attributes = onednn::user_scratchpad();
+    if (problem.options.activation == Activation::relu) {
+      dnnl::post_ops relu;
+      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      attributes.set_post_ops(relu);
+    }
+    const auto description = problem.forward(attributes);
+    Operation made = finish<dnnl::convolution_forward>(description);
+    made.weights = description.weights_desc();
+    made.set(DNNL_ARG_SRC, description.src_desc());
+    made.set(DNNL_ARG_WEIGHTS, made.weights);
+    made.set(DNNL_ARG_DST, description.dst_desc());
+    if (problem.has_bias) made.set(DNNL_ARG_BIAS, problem.bias());
+    return made;
+  });
+}
+
+Operation make_backward_input(const Problem& problem) {
+  return unless_unknown([&] {
+    const dnnl::convolution_backward_data::primitive_desc description(
+        {kDirect, channels_last(problem.x, problem.dtype), problem.any_weights(problem.dtype),
+         channels_last(problem.y, problem.dtype), problem.stride(), problem.dilation(), problem.padding(), problem.end_padding()},
+        onednn::user_scratchpad(), onednn::engine(), problem.forward(onednn::user_scratchpad()));
+    Operation made = finish<dnnl::convolution_backward_data>(description);
+    made.weights = description.weights_desc();
+    made.set(DNNL_ARG_DIFF_SRC, description.diff_src_desc());
+    made.set(DNNL_ARG_WEIGHTS, made.weights);
+    made.set(DNNL_ARG_DIFF_DST, description.diff_dst_desc());
+    return made;
+  });
+}
+
+Operation make_backward_weight(const Problem& problem) {
+  return unless_unknown([&] {
+    // The gradient in float32, whatever the activations are.
+    const dnnl::convolution_backward_weights::primitive_desc description(
+        {kDirect, channels_last(problem.x, problem.dtype), problem.any_weights(DType::float32),
+         channels_last(problem.y, problem.dtype), problem.stride(), problem.dilation(), problem.padding(), problem.end_padding()},
+        onednn::user_scratchpad(), onednn::engine(), problem.forward(onednn::user_scratchpad()));
+    Operation made = finish<dnnl::convolution_backward_weights>(description);
+    made.weights = description.diff_weights_desc();
+    made.set(DNNL_ARG_SRC, description.src_desc());
+    made.set(DNNL_ARG_DIFF_WEIGHTS, made.weights);
+    made.set(DNNL_ARG_DIFF_DST, description.diff_dst_desc());
+    return made;
+  });
+}
+
+bool suits_onednn(const Tensor& x, const Shape& weight) {
+  return x.dtype() != DType::float64 && numel(weight) > 0 && x.numel() > 0;
+}
+
+Tensor as_computed(const Tensor& t) { return !t.defined() || t.dtype() == DType::float64 ? t : t.to(DType::float32); }
+
+}  // namespace
+
+ReorderStatistics reorder_statistics() {
+  return {activation_reorders.load(std::memory_order_relaxed), onednn::weight_reorders()};
+}
+
+Tensor to_channels_last(const Tensor& x) {
+  if (x.is_channels_last()) return x;
+  activation_reorders.fetch_add(1, std::memory_order_relaxed);
+  return x.contiguous(MemoryFormat::channels_last);
+}
+
+void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options, Tensor& y) {
+  const Tensor src = to_channels_last(x);
+  if (suits_onednn(src, weight.shape())) {
+    thread_local onednn::Cache cache;
+    const Problem problem{x.shape(), weight.shape(), y.shape(), options, x.dtype(), bias.defined()};
+    Operation& operation = cache.get(problem.key(), [&] { return make_forward(problem); });
+    if (operation.usable) {
+      const Tensor w = weight.is_dense() ? weight : weight.contiguous();
+      const Tensor b = bias.defined() ? bias.contiguous() : bias;
+      const void* packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation.weights);
+      void* to = y.mutable_raw_data();
+      if (bias.defined()) {
+        operation.run({{DNNL_ARG_SRC, src.raw_data()}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_BIAS, b.raw_data()}, {DNNL_ARG_DST, to}});
+      } else {
+        operation.run({{DNNL_ARG_SRC, src.raw_data()}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, to}});
+      }
+      return;
+    }
+  }
+  if (x.dtype() != DType::bfloat16) return unfold_conv2d(src, weight.contiguous(), bias, options, y);
+  Tensor wide = Tensor::empty(y.shape(), {.dtype = DType::float32, .format = MemoryFormat::channels_last});
+  unfold_conv2d(as_computed(src), as_computed(weight).contiguous(), as_computed(bias), options, wide);
+  y.copy_from(wide);
+}
+
+void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options, Tensor& dx) {
+  const Tensor diff = to_channels_last(dy);
+  if (suits_onednn(diff, weight.shape())) {
+    thread_local onednn::Cache cache;
+    const Problem problem{dx.shape(), weight.shape(), dy.shape(), options, dy.dtype(), false};
+    Operation& operation = cache.get(problem.key(), [&] { return make_backward_input(problem); });
+    if (operation.usable) {
+      const Tensor w = weight.is_dense() ? weight : weight.contiguous();
+      const void* packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation.weights);
+      operation.run({{DNNL_ARG_DIFF_DST, diff.raw_data()}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DIFF_SRC, dx.mutable_raw_data()}});
+      return;
+    }
+  }
+  if (dy.dtype() != DType::bfloat16) return unfold_conv2d_backward_input(diff, weight.contiguous(), options, dx);
+  Tensor wide = Tensor::empty(dx.shape(), {.dtype = DType::float32, .format = MemoryFormat::channels_last});
+  unfold_conv2d_backward_input(as_computed(diff), as_computed(weight).contiguous(), options, wide);
+  dx.copy_from(wide);
+}
+
+void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate,
+                            const Conv2dOptions& options) {
+  const Tensor src = to_channels_last(x), diff = to_channels_last(dy);
+  if (suits_onednn(src, dweight.shape())) {
+    thread_local onednn::Cache cache;
+    const Problem problem{x.shape(), dweight.shape(), dy.shape(), options, dy.dtype(), false};
+    Operation& operation = cache.get(problem.key(), [&] { return make_backward_weight(problem); });
+    if (operation.usable) {
+      Tensor packed = Tensor::empty({static_cast<std::int64_t>(operation.weights.get_size())}, {.dtype = DType::uint8});
+      operation.run({{DNNL_ARG_SRC, src.raw_data()}, {DNNL_ARG_DIFF_DST, diff.raw_data()}, {DNNL_ARG_DIFF_WEIGHTS, packed.mutable_raw_data()}});
+      onednn::reorder(operation.weights, packed.raw_data(), plain_weights(dweight, options.groups), dweight.mutable_raw_data(), accumulate);
+      return;
+    }
+  }
+  const bool direct = !accumulate && dweight.is_contiguous() && dweight.dtype() != DType::bfloat16;
+  Tensor sums = direct ? dweight
+                       : Tensor::empty(dweight.shape(), {.dtype = dy.dtype() == DType::float64 ? DType::float64 : DType::float32});
+  unfold_conv2d_backward_weight(as_computed(diff), as_computed(src), sums, options);
+  if (accumulate) {
+    add_into(sums, dweight);
+  } else if (!direct) {
+    dweight.copy_from(sums);
+  }
+}
+
+void conv2d_relu_backward(const Tensor& dy_given, const Tensor& y_given, Tensor& masked, Tensor& dbias, bool accumulate) {
+  const Tensor dy = to_channels_last(dy_given), y = to_channels_last(y_given);
+  visit_floating("conv2d_relu_backward", dy.dtype(), [&]<class T>() {
+    using Sum = compute_t<T>;
+    const std::int64_t channels = dy.shape()[1], pixels = dy.numel() / channels;
+    const std::int64_t size = std::max<std::int64_t>(128, (pixels + 511) / 512), chunks = (pixels + size - 1) / size;
+    Tensor partial = Tensor::empty({chunks, channels}, {.dtype = dtype_of<Sum>});
+    Sum* sums = partial.mutable_data<Sum>();
+    T* to = masked.mutable_data<T>();
+    const T *from = dy.data<T>(), *result = y.data<T>();
+    parallel_chunks(pixels, size, [&](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
+      Sum* sum = sums + chunk * channels;
+      std::fill_n(sum, channels, Sum{0});
+      for (std::int64_t pixel = begin; pixel < end; ++pixel)
+#pragma GCC ivdep  // `to` may be `from` itself, element by element
+        for (std::int64_t c = 0; c < channels; ++c) {
+          const std::int64_t i = pixel * channels + c;
+          const Sum value = static_cast<Sum>(result[i]) <= 0 ? Sum{0} : static_cast<Sum>(from[i]);
+          to[i] = static_cast<T>(value);
+          sum[c] += value;
+        }
+    });
+    if (!dbias.defined()) return;
+    for (std::int64_t i = 1; i < chunks; ++i)
+      for (std::int64_t c = 0; c < channels; ++c) sums[c] += sums[i * channels + c];
+    Tensor total(partial.storage(), {channels}, {1}, 0, dtype_of<Sum>);
+    if (accumulate) {
+      add_into(total, dbias);
+    } else {
+      dbias.copy_from(total);
+    }
+  });
+}
+
+}  // namespace tandem::core::cpu

@@ -1,0 +1,141 @@
+// Dense matrix products on CPU: what matmul, linear and the unfolded convolutions stand on.
+//
+// Three ways, by size and type: own register tiles where a library call would cost more than the arithmetic, oneDNN's sgemm for
+// float32, Eigen for float64. bfloat16 of any size goes through oneDNN's primitives (onednn.h).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "tandem/core/tensor.h"
+
+namespace tandem::core::cpu {
+
+/// A matrix in memory: element (i, k) lies at data[i * row_stride + k * column_stride].
+template <class T>
+struct Matrix {
+  T* data;
+  std::int64_t rows, columns;
+  std::int64_t row_stride, column_stride;
+
+  Matrix transposed() const { return {data, columns, rows, column_stride, row_stride}; }
+};
+
+/// The last two dimensions of `tensor`, at its first element.
+template <class T>
+Matrix<const T> matrix_of(const Tensor& tensor) {
+  const int r = tensor.rank();
+  return {tensor.data<T>(), tensor.shape()[r - 2], tensor.shape()[r - 1], tensor.strides()[r - 2],
+          tensor.strides()[r - 1]};
+}
+template <class T>
+Matrix<T> mutable_matrix_of(Tensor& tensor) {
+  const int r = tensor.rank();
+  return {tensor.mutable_data<T>(), tensor.shape()[r - 2], tensor.shape()[r - 1], tensor.strides()[r - 2],
+          tensor.strides()[r - 1]};
+}
+
+/// True where the last two dimensions are rows without a step between elements, or columns without one: what BLAS can take.
+bool is_blas_matrix(const Tensor& tensor);
+/// The same tensor where is_blas_matrix, else a contiguous copy.
+Tensor as_blas_matrix(const Tensor& tensor);
+
+/// out = a b, or out += a b. Every operand is a BLAS matrix. float and double. Uses the threads of the caller.
+template <class T>
+void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& out, bool accumulate);
+
+/// destination += source, of one shape: destination float32, float64 or bfloat16, source as destination or float32.
+void add_into(const Tensor& source, Tensor& destination);
+
+// Register tiles. A vector is 64 bytes in GCC's vector extension, which every target can compile.
+
+template <class T>
+inline constexpr std::int64_t kLanes = 64 / static_cast<std::int64_t>(sizeof(T));
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(64)));
+};
+
+template <class T>
+typename VectorOf<T>::type load_vector(const T* from) {
+  typename VectorOf<T>::type value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+/// Out (R x lanes) = or += A (R x depth, any strides) B (depth x lanes, rows b_stride apart). `columns` of the lanes are stored.
+template <int R, class T, class A>
+void tile(std::int64_t depth, const A* a, std::int64_t a_row, std::int64_t a_column, const T* b, std::int64_t b_stride,
+          T* out, std::int64_t out_row, std::int64_t columns, bool accumulate) {
+  using Vector = typename VectorOf<T>::type;
+  Vector sum[R];
+  for (int r = 0; r < R; ++r) sum[r] = Vector{};
+  for (std::int64_t k = 0; k < depth; ++k) {
+    const Vector row = load_vector(b + k * b_stride);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) sum[r] += static_cast<T>(a[r * a_row + k * a_column]) * row;
+  }
+  if (columns == kLanes<T>) {
+    for (int r = 0; r < R; ++r) {
+      if (accumulate) sum[r] += load_vector(out + r * out_row);
+      std::memcpy(out + r * out_row, &sum[r], sizeof(Vector));
+    }
+    return;
+  }
+  for (int r = 0; r < R; ++r)
+    for (std::int64_t c = 0; c < columns; ++c) {
+      T* place = out + r * out_row + c;
+      *place = accumulate ? *place + sum[r][c] : sum[r][c];
+    }
+}
+
+/// tile() over any number of rows.
+template <class T, class A>
+void tile_rows(std::int64_t rows, std::int64_t depth, const A* a, std::int64_t a_row, std::int64_t a_column, const T* b,
+               std::int64_t b_stride, T* out, std::int64_t out_row, std::int64_t columns, bool accumulate) {
+  const auto run = [&]<int R>() {
+    tile<R>(depth, a, a_row, a_column, b, b_stride, out, out_row, columns, accumulate);
+    a += R * a_row;
+    out += R * out_row;
+    rows -= R;
+  };
+  while (rows >= 16 || rows == 8) run.template operator()<8>();
+  if (rows > 8) rows >= 12 ? run.template operator()<12>() : run.template operator()<9>();
+  if (rows >= 4) run.template operator()<4>();
+  while (rows > 0) rows >= 2 ? run.template operator()<2>() : run.template operator()<1>();
+}
+
+/// Floats of B, padded to whole vectors, that small_gemm keeps on the stack.
+inline constexpr std::int64_t kSmallPanel = 4096;
+
+/// True where a product is best done by small_gemm: then a call to a library would cost more than it saves.
+inline bool is_small_gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return m * n * k <= 32768 && k * ((n + 15) / 16 * 16) <= kSmallPanel;
+}
+
+/// out = or += a b, for any strides; In is float, double or bfloat16, T the type of arithmetic. `out` has column stride 1.
+template <class T, class In>
+void small_gemm(const Matrix<const In>& a, const Matrix<const In>& b, const Matrix<T>& out, bool accumulate) {
+  alignas(64) T panel[kSmallPanel];
+  const std::int64_t depth = a.columns;
+  for (std::int64_t column = 0; column < b.columns; column += kLanes<T>) {
+    const std::int64_t columns = std::min(kLanes<T>, b.columns - column);
+    const In* from = b.data + column * b.column_stride;
+    if (std::is_same_v<T, In> && b.column_stride == 1 && columns == kLanes<T>) {
+      if constexpr (std::is_same_v<T, In>)
+        tile_rows(a.rows, depth, a.data, a.row_stride, a.column_stride, from, b.row_stride, out.data + column,
+                  out.row_stride, columns, accumulate);
+      continue;
+    }
+    for (std::int64_t k = 0; k < depth; ++k) {
+      for (std::int64_t c = 0; c < columns; ++c)
+        panel[k * kLanes<T> + c] = static_cast<T>(from[k * b.row_stride + c * b.column_stride]);
+      for (std::int64_t c = columns; c < kLanes<T>; ++c) panel[k * kLanes<T> + c] = 0;
+    }
+    tile_rows(a.rows, depth, a.data, a.row_stride, a.column_stride, panel, kLanes<T>, out.data + column, out.row_stride,
+              columns, accumulate);
+  }
+}
+
+}  // namespace tandem::core::cpu

@@ -1,0 +1,95 @@
+#include "tandem/core/ops/linear.h"
+
+#include "tandem/core/ops/cpu/gemm.h"
+#include "tandem/core/ops/cpu/onednn.h"
+#include "tandem/core/ops/matmul.h"
+#include "tandem/core/parallel.h"
+
+namespace tandem::core::cpu {
+namespace {
+
+// Rows per partial sum: long enough to be worth a chunk, short enough that float sums stay good.
+constexpr std::int64_t kRowsPerSum = 128;
+constexpr std::int64_t kMostSums = 512;
+
+template <class T>
+void repeat_row(const Tensor& row, Tensor& rows) {
+  const Tensor dense = row.contiguous();
+  const T* from = dense.data<T>();
+  T* to = rows.mutable_data<T>();
+  const std::int64_t columns = rows.shape()[1];
+  parallel_for(rows.shape()[0], std::max<std::int64_t>(1, 32768 / columns), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) std::copy_n(from, columns, to + i * columns);
+  });
+}
+
+bool is_small(std::int64_t rows, const Tensor& weight) {
+  return is_small_gemm(rows, weight.shape()[0], weight.shape()[1]);
+}
+
+// One chunk of rows summed into `sums` [columns].
+template <class T>
+void sum_rows(const Matrix<const T>& rows, std::int64_t begin, std::int64_t end, compute_t<T>* sums) {
+  std::fill_n(sums, rows.columns, compute_t<T>{0});
+  for (std::int64_t i = begin; i < end; ++i) {
+    const T* row = rows.data + i * rows.row_stride;
+    if (rows.column_stride == 1) {
+      for (std::int64_t c = 0; c < rows.columns; ++c) sums[c] += static_cast<compute_t<T>>(row[c]);
+    } else {
+      for (std::int64_t c = 0; c < rows.columns; ++c) sums[c] += static_cast<compute_t<T>>(row[c * rows.column_stride]);
+    }
+  }
+}
+
+}  // namespace
+
+void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
+  if (x.dtype() == DType::bfloat16 && x.shape()[1] > 0 && !is_small(x.shape()[0], weight)) {
+    const Tensor w = as_blas_matrix(weight);
+    if (onednn::matmul_bfloat16(as_blas_matrix(x), w.transpose(0, 1), bias.defined() ? bias.contiguous() : bias, y, false, true)) return;
+  }
+  if (bias.defined()) visit_floating("linear", x.dtype(), [&]<class T>() { repeat_row<T>(bias, y); });
+  matmul(x, weight.transpose(0, 1), y, bias.defined());
+}
+
+void linear_backward_input(const Tensor& dy, const Tensor& weight, Tensor& dx) {
+  if (dy.dtype() == DType::bfloat16 && dy.shape()[1] > 0 && !is_small(dy.shape()[0], weight) &&
+      onednn::matmul_bfloat16(as_blas_matrix(dy), as_blas_matrix(weight), Tensor(), dx, false, true))
+    return;
+  matmul(dy, weight, dx, false);
+}
+
+void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate) {
+  matmul(dy.transpose(0, 1), x, dweight, accumulate);
+}
+
+void linear_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate) {
+  visit_floating("linear_backward_bias", dy.dtype(), [&]<class T>() {
+    using Sum = compute_t<T>;
+    const Matrix<const T> rows = matrix_of<T>(dy);
+    const std::int64_t size = std::max(kRowsPerSum, (rows.rows + kMostSums - 1) / kMostSums);
+    const std::int64_t chunks = (rows.rows + size - 1) / size, columns = rows.columns;
+    Tensor partial = Tensor::empty({std::max<std::int64_t>(chunks, 1), columns}, {.dtype = dtype_of<Sum>});
+    Sum* sums = partial.mutable_data<Sum>();
+    const auto chunk_sum = [&](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
+      sum_rows(rows, begin, end, sums + chunk * columns);
+    };
+    if (chunks == 0) std::fill_n(sums, columns, Sum{0});
+    if (rows.rows * columns < 65536) {
+      for (std::int64_t i = 0; i < chunks; ++i) chunk_sum(i, i * size, std::min(rows.rows, (i + 1) * size));
+    } else {
+      parallel_chunks(rows.rows, size, chunk_sum);
+    }
+    for (std::int64_t i = 1; i < chunks; ++i)
+      for (std::int64_t c = 0; c < columns; ++c) sums[c] += sums[i * columns + c];
+    const auto store = [&]<class To>() {
+      To* to = dbias.mutable_data<To>();
+      const std::int64_t step = dbias.strides()[0];
+      for (std::int64_t c = 0; c < columns; ++c)
+        to[c * step] = static_cast<To>(accumulate ? static_cast<Sum>(to[c * step]) + sums[c] : sums[c]);
+    };
+    dbias.dtype() == DType::float32 ? store.template operator()<float>() : store.template operator()<T>();
+  });
+}
+
+}  // namespace tandem::core::cpu

@@ -1,0 +1,173 @@
+#include "tandem/core/ops/cpu/onednn.h"
+
+#include <atomic>
+
+namespace tandem::core::cpu::onednn {
+namespace {
+
+// Every packed form of the weights in one storage; several parameters may share it (offset tells them apart).
+struct PackedForms {
+  struct Form {
+    std::uint64_t version;
+    std::int64_t offset;
+    MemoryDesc plain, packed;
+    Tensor memory;
+  };
+  std::vector<Form> forms;
+};
+
+std::atomic<std::uint64_t> packings{0};
+
+dnnl::memory::dims to_dims(const Dims& dims) { return {dims.begin(), dims.end()}; }
+
+void add_layout(Key& key, const Tensor& tensor) {
+  for (const std::int64_t size : tensor.shape()) key.add(size);
+  for (const std::int64_t stride : tensor.strides()) key.add(stride);
+}
+
+}  // namespace
+
+const dnnl::engine& engine() {
+  // Never destroyed: caches of threads that outlive main refer to it.
+  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
+}
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream stream(engine());
+  return stream;
+}
+
+dnnl::memory::data_type data_type(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return dnnl::memory::data_type::f32;
+    case DType::bfloat16: return dnnl::memory::data_type::bf16;
+    default: fail("onednn: no kernels for {}", name(dtype));
+  }
+}
+
+MemoryDesc desc_of(const Tensor& tensor) {
+  Strides strides = tensor.strides();
+  for (int i = 0; i < tensor.rank(); ++i)
+    if (tensor.shape()[i] == 1) strides[i] = contiguous_strides(tensor.shape())[i];
+  return MemoryDesc(to_dims(tensor.shape()), data_type(tensor.dtype()), to_dims(strides));
+}
+
+MemoryDesc any_layout(const dnnl::memory::dims& dims, DType dtype) {
+  return MemoryDesc(dims, data_type(dtype), dnnl::memory::format_tag::any);
+}
+
+bool is_reference(std::string_view implementation) {
+  return implementation.find("ref") != std::string_view::npos;
+}
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+void Operation::run(std::initializer_list<std::pair<int, const void*>> addresses) {
+  for (const auto& [argument, address] : addresses)
+    arguments.at(argument).set_data_handle(const_cast<void*>(address), stream());
+  Tensor scratchpad;
+  if (scratchpad_bytes > 0) {
+    scratchpad = Tensor::empty({static_cast<std::int64_t>(scratchpad_bytes)}, {.dtype = DType::uint8});
+    arguments.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchpad.mutable_raw_data(), stream());
+  }
+  primitive.execute(stream(), arguments);
+}
+
+const void* packed_weights(const Tensor& weights, const MemoryDesc& plain, const MemoryDesc& packed) {
+  if (plain == packed) return weights.raw_data();
+  std::shared_ptr<void>& slot = weights.storage()->derived();
+  if (!slot) slot = std::make_shared<PackedForms>();
+  auto& forms = static_cast<PackedForms*>(slot.get())->forms;
+  PackedForms::Form* stale = nullptr;
+  for (auto& form : forms) {
+    if (form.offset != weights.offset() || form.packed != packed || form.plain != plain) continue;
+    if (form.version == weights.version()) return form.memory.raw_data();
+    stale = &form;  // its memory is reused: the same shape as last step
+    break;
+  }
+  if (stale == nullptr) {
+    std::erase_if(forms, [&](const auto& form) { return form.version != weights.version(); });
+    forms.push_back({0, weights.offset(), plain, packed,
+                     Tensor::empty({static_cast<std::int64_t>(packed.get_size())}, {.dtype = DType::uint8})});
+    stale = &forms.back();
+  }
+  stale->version = weights.version();
+  packings.fetch_add(1, std::memory_order_relaxed);
+  reorder(plain, weights.raw_data(), packed, stale->memory.mutable_raw_data(), false);
+  return stale->memory.raw_data();
+}
+
+std::uint64_t weight_reorders() { return packings.load(std::memory_order_relaxed); }
+
+void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate) {
+  // oneDNN's descriptors are plain structures of integers; its own primitive cache makes the creation cheap enough for weights.
+  dnnl::primitive_attr attributes;
+  if (accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attributes.set_post_ops(sum);
+  }
+  const dnnl::reorder::primitive_desc description(engine(), from_desc, engine(), to_desc, attributes);
+  dnnl::memory source(from_desc, engine(), const_cast<void*>(from)), destination(to_desc, engine(), to);
+  dnnl::reorder(description).execute(stream(), source, destination);
+}
+
+bool matmul_bfloat16(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b) {
+  thread_local Cache cache;
+  Key key;
+  add_layout(key, a);
+  add_layout(key, b);
+  key.add(static_cast<std::int64_t>(out.dtype()) | (accumulate ? 256 : 0) | (pack_b ? 512 : 0) |
+          (bias.defined() ? 1024 + 2048 * static_cast<std::int64_t>(bias.dtype()) : 0));
+  key.add(num_threads());
+  for (const std::int64_t stride : out.strides()) key.add(stride);
+  Operation& operation = cache.get(key, [&] {
+    Operation made;
+    dnnl::primitive_attr attributes = user_scratchpad();
+    if (accumulate) {
+      dnnl::post_ops sum;
+      sum.append_sum(1.0f);
+      attributes.set_post_ops(sum);
+    }
+    const MemoryDesc da = desc_of(a), db = pack_b ? any_layout(to_dims(b.shape()), b.dtype()) : desc_of(b), dc = desc_of(out);
+    dnnl::memory::dims bias_dims(static_cast<std::size_t>(out.rank()), 1);
+    bias_dims.back() = out.shape().back();
+    const MemoryDesc bias_desc =
+        bias.defined() ? MemoryDesc(bias_dims, data_type(bias.dtype()),
+                                    to_dims(contiguous_strides(Dims(std::span<const std::int64_t>(bias_dims)))))
+                       : MemoryDesc();
+    try {
+      const auto description = bias.defined() ? dnnl::matmul::primitive_desc({da, db, bias_desc, dc}, attributes, engine())
+                                              : dnnl::matmul::primitive_desc({da, db, dc}, attributes, engine());
+      made.usable = !is_reference(description.impl_info_str());
+      if (!made.usable) return made;
+      made.primitive = dnnl::matmul(description);
+      made.weights = description.weights_desc();
+      made.scratchpad_bytes = description.scratchpad_desc().get_size();
+      made.set(DNNL_ARG_SRC, da);
+      made.set(DNNL_ARG_WEIGHTS, made.weights);
+      made.set(DNNL_ARG_DST, dc);
+      if (bias.defined()) made.set(DNNL_ARG_BIAS, bias_desc);
+      if (made.scratchpad_bytes > 0) made.set(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
+    } catch (const dnnl::error&) {
+      made.usable = false;
+    }
+    return made;
+  });
+  if (!operation.usable) return false;
+  const void* weights = pack_b ? packed_weights(b, desc_of(b), operation.weights) : b.raw_data();
+  void* to = out.mutable_raw_data();
+  if (bias.defined()) {
+    operation.run({{DNNL_ARG_SRC, a.raw_data()}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_BIAS, bias.raw_data()}, {DNNL_ARG_DST, to}});
+  } else {
+    operation.run({{DNNL_ARG_SRC, a.raw_data()}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, to}});
+  }
+  return true;
+}
+
+}  // namespace tandem::core::cpu::onednn

@@ -1,0 +1,105 @@
+// What our kernels share of oneDNN: engine, stream, memory descriptors, a cache of primitives, and packed weights.
+//
+// Creating a primitive takes from tens of microseconds to milliseconds, looking one up in oneDNN's own cache still several, so
+// kernels keep theirs in a Cache keyed by shapes and options. This header is for sources in core/ops/cpu/ only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <dnnl.hpp>
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tandem/core/parallel.h"
+#include "tandem/core/tensor.h"
+
+namespace tandem::core::cpu::onednn {
+
+using MemoryDesc = dnnl::memory::desc;
+
+const dnnl::engine& engine();
+/// Of the calling thread.
+dnnl::stream& stream();
+
+dnnl::memory::data_type data_type(DType dtype);
+/// The tensor's own strides; no stride may be 0 where the size is above 1.
+MemoryDesc desc_of(const Tensor& tensor);
+/// The descriptor with the layout left to oneDNN.
+MemoryDesc any_layout(const dnnl::memory::dims& dims, DType dtype);
+
+/// oneDNN's slow fallback: correct, hundreds of times slower than what we have.
+bool is_reference(std::string_view implementation);
+
+/// What a primitive is looked up by: integers, filled from the front.
+struct Key {
+  std::array<std::int64_t, 24> values{};
+  std::size_t count = 0;
+
+  Key& add(std::int64_t value) {
+    values[count++] = value;
+    return *this;
+  }
+  bool operator==(const Key&) const = default;
+};
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t hash = 0x9e3779b97f4a7c15u;
+    for (std::size_t i = 0; i < key.count; ++i) {
+      hash = (hash ^ static_cast<std::uint64_t>(key.values[i])) * 0xff51afd7ed558ccdu;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+/// A primitive ready to run again: its memory objects stay, only their addresses change from call to call.
+struct Operation {
+  dnnl::primitive primitive;
+  std::unordered_map<int, dnnl::memory> arguments;
+  std::size_t scratchpad_bytes = 0;
+  MemoryDesc weights;    ///< layout that oneDNN chose for weights (or their gradient)
+  bool usable = true;    ///< false: oneDNN has only its reference code, use another way
+
+  void set(int argument, const MemoryDesc& desc) { arguments[argument] = dnnl::memory(desc, engine(), nullptr); }
+  /// Runs with these addresses; the scratchpad comes from our allocator.
+  void run(std::initializer_list<std::pair<int, const void*>> addresses);
+};
+
+/// Operations by key; each thread has its own. Forgets everything when it has grown past all reason (shapes that never repeat).
+class Cache {
+ public:
+  template <class Make>
+  Operation& get(const Key& key, Make&& make) {
+    const auto found = operations_.find(key);
+    if (found != operations_.end()) return *found->second;
+    if (operations_.size() >= 2048) operations_.clear();
+    return *(operations_[key] = std::make_unique<Operation>(make()));
+  }
+
+ private:
+  std::unordered_map<Key, std::unique_ptr<Operation>, KeyHash> operations_;
+};
+
+/// Attributes with the scratchpad left to us.
+dnnl::primitive_attr user_scratchpad();
+
+/// `weights`, which lie as `plain` says, in layout `packed`: kept beside them (Storage::derived) until they change.
+/// What is returned lives until the next change, or the next call with other weights of the same storage.
+const void* packed_weights(const Tensor& weights, const MemoryDesc& plain, const MemoryDesc& packed);
+
+/// How often packed_weights had to pack, in this process.
+std::uint64_t weight_reorders();
+
+/// to = from, or to += from, across layouts and types.
+void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate);
+
+/// a (M x K) b (K x N) in bfloat16, sums in float; out bfloat16 or float32, also written with a sum. `bias` [N] may be undefined.
+/// Leading dimension of batches as in matmul, at most one. `pack_b` keeps b in oneDNN's favourite layout for the next call.
+/// False where oneDNN has no fast code: nothing was written.
+bool matmul_bfloat16(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b);
+
+}  // namespace tandem::core::cpu::onednn

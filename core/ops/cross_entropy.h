@@ -1,0 +1,61 @@
+// Cross-entropy between logits and class indices: log-softmax, negative log-likelihood and reduction in one operator.
+//
+// With e = label_smoothing, w the class weights (1 where there are none), t the target of a position and q =
+// log_softmax(logits):
+//   loss = -(1 - e) w_t q_t - (e / C) sum_c w_c q_c
+// Positions whose target is ignore_index contribute 0. `mean` divides the sum of losses by total_weight = sum of w_t
+// over the others. Source: the definition of PyTorch's torch.nn.CrossEntropyLoss for class indices, whose results these
+// are.
+#pragma once
+
+#include <cstdint>
+
+#include "tandem/core/tensor.h"
+
+namespace tandem::core {
+
+enum class Reduction : std::uint8_t { mean, sum, none };
+
+struct CrossEntropyOptions {
+  std::int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::mean;
+  Tensor class_weights = {};  ///< [C], or undefined
+};
+
+struct CrossEntropyResult {
+  Tensor loss;               ///< a scalar, or shaped as the target with Reduction::none; dtype of the logits
+  Tensor log_probabilities;  ///< log_softmax of the logits over the classes: what backward needs
+  double total_weight = 0;
+};
+
+/// logits [N, C] and int64 target [N], or [N, C, d1, ...] and [N, d1, ...]. Where every target is ignored, the mean is
+/// 0 / 0 = NaN, as in PyTorch; its gradient is 0. Throws where shapes or dtypes do not fit, label_smoothing is outside
+/// [0, 1], or a target is neither in [0, C) nor ignore_index (named with its position in the flattened target).
+CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
+
+/// Gradient for the logits, laid out as log_probabilities: with g = dloss, divided by total_weight for a mean,
+///   dlogits_c = g (a exp(q_c) - (1 - e) w_t [c = t] - (e / C) w_c),   a = (1 - e) w_t + (e / C) sum_c w_c
+Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& log_probabilities, const Tensor& target,
+                              const CrossEntropyOptions& options, double total_weight);
+
+/// How kernels see the logits: of the position whose target is element o * inner + i, logit c lies at (o * classes + c)
+/// * inner + i.
+struct CrossEntropyLayout {
+  std::int64_t outer, classes, inner;
+};
+
+namespace cpu {
+// Targets are contiguous; weights are contiguous and of the compute type, or undefined.
+/// Checks the targets, which the other kernels take on trust.
+void cross_entropy_total_weight(const Tensor& target, std::int64_t classes, const CrossEntropyOptions& options,
+                                double& total_weight);
+/// Reduction::none: losses of all positions. Else their sum divided by `divisor`.
+void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLayout& layout,
+                   const CrossEntropyOptions& options, double divisor, Tensor& loss, Tensor& log_probabilities);
+void cross_entropy_backward(const Tensor& dloss, const Tensor& log_probabilities, const Tensor& target,
+                            const CrossEntropyLayout& layout, const CrossEntropyOptions& options, double divisor,
+                            Tensor& dlogits);
+}  // namespace cpu
+
+}  // namespace tandem::core

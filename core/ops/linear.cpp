@@ -1,0 +1,85 @@
+#include "tandem/core/ops/linear.h"
+
+#include "tandem/core/ops/dispatch.h"
+
+namespace tandem::core {
+namespace {
+
+void check_dtype(const char* op, const Tensor& given, const Tensor& other) {
+  if (given.dtype() != other.dtype())
+    fail("{}: dtypes differ: {} and {}", op, name(given.dtype()), name(other.dtype()));
+}
+
+void check_gradient_dtype(const char* op, const Tensor& dy, const Tensor& gradient) {
+  if (gradient.dtype() != dy.dtype() && !(dy.dtype() == DType::bfloat16 && gradient.dtype() == DType::float32))
+    fail("{}: gradient of {} cannot be written as {}", op, name(dy.dtype()), name(gradient.dtype()));
+}
+
+// [..., size] as [rows, size]; without a copy where strides permit.
+Tensor as_rows(const Tensor& t) {
+  if (t.rank() == 2) return t;
+  const std::int64_t columns = t.shape().back();
+  std::int64_t rows = 1;
+  for (int d = 0; d < t.rank() - 1; ++d) rows *= t.shape()[d];
+  return t.reshape({rows, columns});
+}
+
+Shape with_last(const Shape& shape, std::int64_t size) {
+  Shape result = shape;
+  result[result.rank() - 1] = size;
+  return result;
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (x.rank() < 1 || weight.rank() != 2 || x.shape().back() != weight.shape()[1])
+    fail("linear: x [..., in] and weight [out, in] do not fit: {} and {}", x.shape().str(), weight.shape().str());
+  check_dtype("linear", weight, x);
+  if (bias.defined()) {
+    if (bias.shape() != Shape{weight.shape()[0]})
+      fail("linear: bias {} does not fit weight {}", bias.shape().str(), weight.shape().str());
+    check_dtype("linear", bias, x);
+  }
+  Tensor y = Tensor::empty(with_last(x.shape(), weight.shape()[0]), x.options());
+  if (y.numel() == 0) return y;
+  Tensor rows = as_rows(y);
+  TANDEM_DISPATCH("linear", x.device(), linear, as_rows(x), weight, bias, rows);
+  return y;
+}
+
+Tensor linear_backward_input(const Tensor& dy, const Tensor& weight) {
+  if (dy.rank() < 1 || weight.rank() != 2 || dy.shape().back() != weight.shape()[0])
+    fail("linear_backward_input: dy [..., out] and weight [out, in] do not fit: {} and {}", dy.shape().str(),
+         weight.shape().str());
+  check_dtype("linear_backward_input", weight, dy);
+  Tensor dx = Tensor::empty(with_last(dy.shape(), weight.shape()[1]), dy.options());
+  if (dx.numel() == 0) return dx;
+  Tensor rows = as_rows(dx);
+  TANDEM_DISPATCH("linear_backward_input", dy.device(), linear_backward_input, as_rows(dy), weight, rows);
+  return dx;
+}
+
+void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate) {
+  if (dy.rank() < 1 || dy.rank() != x.rank() || with_last(dy.shape(), 1) != with_last(x.shape(), 1))
+    fail("linear_backward_weight: dy [..., out] and x [..., in] do not fit: {} and {}", dy.shape().str(),
+         x.shape().str());
+  if (dweight.shape() != Shape{dy.shape().back(), x.shape().back()})
+    fail("linear_backward_weight: dy {} and x {} do not give {}", dy.shape().str(), x.shape().str(),
+         dweight.shape().str());
+  check_dtype("linear_backward_weight", x, dy);
+  check_gradient_dtype("linear_backward_weight", dy, dweight);
+  if (dweight.numel() == 0) return;
+  TANDEM_DISPATCH("linear_backward_weight", dy.device(), linear_backward_weight, as_rows(dy), as_rows(x), dweight,
+                  accumulate);
+}
+
+void linear_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate) {
+  if (dy.rank() < 1 || dbias.shape() != Shape{dy.shape().back()})
+    fail("linear_backward_bias: dy {} does not give {}", dy.shape().str(), dbias.shape().str());
+  check_gradient_dtype("linear_backward_bias", dy, dbias);
+  if (dbias.numel() == 0) return;
+  TANDEM_DISPATCH("linear_backward_bias", dy.device(), linear_backward_bias, as_rows(dy), dbias, accumulate);
+}
+
+}  // namespace tandem::core

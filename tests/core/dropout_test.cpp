@@ -1,0 +1,138 @@
+#include "tandem/core/ops/dropout.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tandem/core/parallel.h"
+
+namespace tandem::core {
+namespace {
+
+const PhiloxStream kStream = RandomContext{.seed = 7, .epoch = 1, .step = 2, .shard = 3}.stream(4);
+
+bool kept(std::int64_t i, double p) {
+  const std::uint32_t word = kStream.block(static_cast<std::uint32_t>(i / 4))[static_cast<std::size_t>(i % 4)];
+  return static_cast<double>(word) >= p * 0x1p32;
+}
+
+Tensor counting(const Shape& shape, DType dtype = DType::float32) {
+  return Tensor::arange(numel(shape), dtype).reshape(shape);
+}
+
+template <class F>
+void expect_error(F&& f, const std::string& part) {
+  try {
+    f();
+    FAIL() << "no error, expected: " << part;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(Dropout, FollowsTheStreamWordForWord) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16})
+    for (const std::int64_t n : {0, 1, 3, 31, 32, 33, 63, 64, 65, 1023, 1024, 1025, 5000})
+      for (const double p : {0., 0.1, 0.5, 0.97, 1.}) {
+        const Tensor x = Tensor::full({n}, 3, {.dtype = dtype});
+        const DropoutResult result = dropout(x, p, kStream);
+        const auto mask = result.mask.to_vector<std::uint8_t>();
+        const auto output = result.output.to_vector<double>();
+        const double expected = Tensor::scalar(3 / (1 - (p < 1 ? p : 0)), dtype).item();
+        for (std::int64_t i = 0; i < n; ++i) {
+          ASSERT_EQ(mask[static_cast<std::size_t>(i)], kept(i, p)) << "n " << n << " p " << p << " i " << i;
+          ASSERT_NEAR(output[static_cast<std::size_t>(i)], kept(i, p) ? expected : 0, expected * 1e-6);
+        }
+      }
+}
+
+TEST(Dropout, OrderIsThatOfMemoryWhereDense) {
+  const Tensor x = counting({2, 3, 4, 5}).contiguous(MemoryFormat::channels_last);
+  for (const Tensor& dense : {x, x.transpose(1, 3), counting({6, 7}).transpose(0, 1)}) {
+    const DropoutResult result = dropout(dense, 0.5, kStream);
+    EXPECT_EQ(result.output.strides(), dense.strides());
+    EXPECT_EQ(result.mask.strides(), dense.strides());
+    EXPECT_EQ(result.mask.shape(), dense.shape());
+    for (std::int64_t i = 0; i < dense.numel(); ++i) {
+      ASSERT_EQ(result.mask.data<std::uint8_t>()[i], kept(i, 0.5));
+      ASSERT_EQ(result.output.data<float>()[i], kept(i, 0.5) ? 2 * dense.data<float>()[i] : 0);
+    }
+  }
+}
+
+TEST(Dropout, ViewsWithGapsBecomeContiguous) {
+  const Tensor x = counting({8, 10});
+  for (const Tensor& view : {x.slice(1, 1, 9, 3), x.slice(1, 2, 7).transpose(0, 1), x.select(0, 1).expand({4, 10})}) {
+    const DropoutResult a = dropout(view, 0.5, kStream), b = dropout(view.clone().contiguous(), 0.5, kStream);
+    EXPECT_TRUE(a.output.is_contiguous());
+    EXPECT_EQ(a.output.to_vector<float>(), b.output.to_vector<float>());
+    EXPECT_EQ(a.mask.to_vector<std::uint8_t>(), b.mask.to_vector<std::uint8_t>());
+  }
+}
+
+TEST(Dropout, SameBitsForAnyNumberOfThreads) {
+  const int before = num_threads();
+  const Tensor x = counting({1000, 77});
+  set_num_threads(1);
+  const auto one = dropout(x, 0.3, kStream).output.to_vector<float>();
+  set_num_threads(3);
+  EXPECT_EQ(dropout(x, 0.3, kStream).output.to_vector<float>(), one);
+  set_num_threads(before);
+}
+
+TEST(Dropout, KeepsTheRightShare) {
+  const DropoutResult result = dropout(Tensor::full({200000}, 1), 0.2, kStream);
+  double share = 0;
+  for (const std::uint8_t keep : result.mask.to_vector<std::uint8_t>()) share += keep / 200000.;
+  EXPECT_NEAR(share, 0.8, 0.005);
+}
+
+TEST(Dropout, DroppedNanIsZero) {
+  const DropoutResult result = dropout(Tensor::full({100}, std::nan("")), 0.5, kStream);
+  for (int i = 0; i < 100; ++i) {
+    const float value = result.output.data<float>()[i];
+    EXPECT_EQ(std::isnan(value), kept(i, 0.5));
+    EXPECT_TRUE(std::isnan(value) || value == 0);
+  }
+}
+
+TEST(Dropout, BackwardScalesWhatWasKept) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+    const Tensor x = counting({2, 3, 4, 5}, dtype).contiguous(MemoryFormat::channels_last);
+    const Tensor mask = dropout(x, 0.5, kStream).mask;
+    const auto keep = mask.to_vector<std::uint8_t>();
+    const Tensor contiguous = counting({2, 3, 4, 5}, dtype);
+    const Tensor stepped = counting({2, 3, 4, 10}, dtype).slice(3, 0, 10, 2);
+    const Tensor expanded = Tensor::full({1}, 3, {.dtype = dtype}).expand({2, 3, 4, 5});
+    for (const Tensor& dy : {contiguous, stepped, expanded, x}) {
+      const Tensor dx = dropout_backward(dy, mask, 0.5);
+      EXPECT_EQ(dx.strides(), mask.strides());
+      const auto values = dx.to_vector<double>(), given = dy.to_vector<double>();
+      for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], keep[i] ? 2 * given[i] : 0);
+    }
+  }
+}
+
+TEST(Dropout, BackwardReusesMemoryThatNobodyElseSees) {
+  const Tensor mask = dropout(counting({40}), 0.5, kStream).mask;
+  Tensor dy = counting({40});
+  const float* memory = dy.data<float>();
+  const Tensor shared = dropout_backward(dy, mask, 0.5);
+  EXPECT_NE(shared.data<float>(), memory);
+  EXPECT_EQ(dy.to_vector<float>()[39], 39);  // untouched
+  const Tensor reused = dropout_backward(std::move(dy), mask, 0.5);
+  EXPECT_EQ(reused.data<float>(), memory);
+  EXPECT_EQ(reused.to_vector<float>(), shared.to_vector<float>());
+}
+
+TEST(Dropout, ErrorsNameTheRule) {
+  const Tensor x = counting({4});
+  expect_error([&] { dropout(x, 1.5, kStream); }, "dropout: probability 1.5 is not in [0, 1]");
+  expect_error([&] { dropout(x, std::nan(""), kStream); }, "is not in [0, 1]");
+  expect_error([&] { dropout(Tensor::arange(4), 0.5, kStream); }, "float32, float64 or bfloat16, got int64");
+  expect_error([&] { dropout_backward(x, Tensor::zeros({5}, {.dtype = DType::uint8}), 0.5); }, "[4] and mask [5]");
+  expect_error([&] { dropout_backward(x, x, 0.5); }, "the mask is float32, not uint8");
+}
+
+}  // namespace
+}  // namespace tandem::core
