@@ -42,6 +42,12 @@ std::vector<NamedBuffer> Module::named_buffers() {
   return all;
 }
 
+std::vector<Module*> Module::modules() {
+  std::vector<Module*> all;
+  visit("", [&](Module& module, const std::string&) { all.push_back(&module); });
+  return all;
+}
+
 void Module::train(bool training) {
   visit("", [&](Module& module, const std::string&) { module.training_ = training; });
 }

@@ -58,6 +58,8 @@ class Module {
   std::vector<NamedParameter> named_parameters() const;
   std::vector<Variable> parameters() const;
   std::vector<NamedBuffer> named_buffers();
+  /// This module and all below, parents before children.
+  std::vector<Module*> modules();
 
   /// Training mode, the default, or evaluation mode, for this module and all below.
   void train(bool training = true);

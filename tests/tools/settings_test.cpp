@@ -1,0 +1,171 @@
+// Flags and --config become settings; what is wrong is said in one line.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tools/train/command_line.h"
+#include "tools/train/setting_table.h"
+
+namespace tandem::train {
+namespace {
+
+Settings parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "train");
+  return parse_command_line(static_cast<int>(arguments.size()), arguments.data()).value();
+}
+
+std::string usage_error(const std::vector<const char*>& arguments) {
+  try {
+    parse(arguments);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void expect_usage_error(const std::vector<const char*>& arguments, const std::vector<std::string>& parts) {
+  const std::string error = usage_error(arguments);
+  for (const std::string& part : parts) EXPECT_NE(error.find(part), std::string::npos) << error << "\nlacks: " << part;
+}
+
+/// A file with `text`, as long as it lives.
+class File {
+ public:
+  explicit File(const std::string& text)
+      : path_((std::filesystem::temp_directory_path() / ("tandem-config-" + std::to_string(::getpid()) + ".json"))
+                  .string()) {
+    std::ofstream(path_) << text;
+  }
+  ~File() { std::filesystem::remove(path_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const char* path() const { return path_.c_str(); }
+
+ private:
+  std::string path_;
+};
+
+TEST(Settings, defaults_follow_from_others) {
+  const Settings convnet = parse({});
+  EXPECT_EQ(convnet.model, "convnet");
+  EXPECT_EQ(convnet.data, "fashion-mnist");
+  EXPECT_EQ(convnet.epochs, 1);
+  EXPECT_FALSE(convnet.steps);
+  EXPECT_EQ(convnet.momentum, 0.9);
+  EXPECT_GE(convnet.threads, 1);
+  const Settings adamw = parse({"--optimizer", "adamw", "--steps", "5"});
+  EXPECT_EQ(adamw.lr, 1e-3);
+  EXPECT_EQ(adamw.weight_decay, 0.01);
+  EXPECT_FALSE(adamw.momentum);
+  EXPECT_FALSE(adamw.epochs);  // as many as 5 steps take
+}
+
+TEST(Settings, the_last_of_a_flag_counts) {
+  EXPECT_EQ(parse({"--epochs", "3", "--epochs", "7"}).epochs, 7);
+  EXPECT_FALSE(parse({"--nesterov", "--nesterov=false"}).nesterov);
+  EXPECT_EQ(parse({"--lr=0.25"}).lr, 0.25);
+}
+
+TEST(Settings, bad_values_name_flag_value_and_what_is_allowed) {
+  expect_usage_error({"--model", "resnet19"}, {"--model", "'resnet19'", "mlp, convnet"});
+  expect_usage_error({"--optimizer", "sdg"}, {"--optimizer", "'sdg'", "sgd, adam, adamw"});
+  expect_usage_error({"--data", "imagenet"}, {"--data", "'imagenet'", "fashion-mnist", "tensors:FILE"});
+  expect_usage_error({"--data", "tensors:"}, {"--data", "'tensors:'"});
+  expect_usage_error({"--device", "cuda"}, {"--device", "'cuda'", "cpu"});
+  expect_usage_error({"--precision", "bf16"}, {"--precision", "'bf16'", "fp32, fp64"});
+  expect_usage_error({"--progress", "yes"}, {"--progress", "'yes'", "auto, plain, terminal, none"});
+  for (const char* value : {"0", "-1", "64x", "6.5", "", "99999999999999999999"})
+    expect_usage_error({"--batch-size", value},
+                       {"--batch-size", std::string("'") + value + "'", "a whole number, at least 1"});
+  for (const char* value : {"nan", "inf", "-0.1", "1e999", "fast"})
+    expect_usage_error({"--lr", value}, {"--lr", std::string("'") + value + "'", "a number, at least 0"});
+  expect_usage_error({"--dropout", "1.5"}, {"--dropout", "'1.5'", "from 0 to 1"});
+  expect_usage_error({"--momentum", "1"}, {"--momentum", "'1'", "from 0 to below 1"});
+  expect_usage_error({"--clip-grad-norm", "0"}, {"--clip-grad-norm", "'0'", "above 0"});
+  expect_usage_error({"--nesterov=maybe"}, {"nesterov"});
+  expect_usage_error({"--seed"}, {"--seed"});
+}
+
+TEST(Settings, unknown_flags_get_a_suggestion) {
+  expect_usage_error({"--batchsize", "4"}, {"unknown flag --batchsize", "did you mean --batch-size"});
+  expect_usage_error({"--warmup=4"}, {"unknown flag --warmup", "--warmup-steps"});
+  expect_usage_error({"--qqqqqqqq"}, {"unknown flag --qqqqqqqq (see --help)"});
+  expect_usage_error({"convnet"}, {"unexpected 'convnet'"});
+}
+
+TEST(Settings, what_does_not_go_together) {
+  expect_usage_error({"--data", "mnist"}, {"--data mnist needs --data-dir"});
+  expect_usage_error({"--data", "synthetic", "--data-dir", "x"}, {"--data-dir", "synthetic"});
+  expect_usage_error({"--synthetic-samples", "8"}, {"--synthetic-samples", "fashion-mnist"});
+  expect_usage_error({"--optimizer", "adam", "--momentum", "0.5"}, {"--momentum", "adam"});
+  expect_usage_error({"--optimizer", "adam", "--nesterov"}, {"--nesterov", "adam"});
+  expect_usage_error({"--momentum", "0", "--nesterov"}, {"--nesterov needs"});
+  expect_usage_error({"--lr-schedule", "step"}, {"--lr-step-size"});
+  expect_usage_error({"--lr-gamma", "0.5"}, {"--lr-gamma", "constant"});
+  expect_usage_error({"--checkpoint-every", "5"}, {"--checkpoint-every needs"});
+  expect_usage_error({"--resume"}, {"--resume needs"});
+  expect_usage_error({"--out", "x", "--resume", "--overwrite"}, {"--resume and --overwrite"});
+  expect_usage_error({"--eval-only", "--save-grads", "x"}, {"--save-grads", "--eval-only"});
+}
+
+TEST(Settings, config_fills_in_and_flags_win) {
+  const File config(R"({"batch-size": 16, "lr": 1e-2, "nesterov": true, "model": "mlp", "steps": null})");
+  const Settings settings = parse({"--config", config.path(), "--batch-size", "8"});
+  EXPECT_EQ(settings.batch_size, 8);
+  EXPECT_EQ(settings.lr, 0.01);
+  EXPECT_TRUE(settings.nesterov);
+  EXPECT_EQ(settings.model, "mlp");
+  EXPECT_FALSE(parse({"--config", config.path(), "--nesterov=false"}).nesterov);
+}
+
+TEST(Settings, config_errors_name_file_key_and_what_is_allowed) {
+  const auto expect_config_error = [](const std::string& text, const std::vector<std::string>& parts) {
+    const File config(text);
+    expect_usage_error({"--config", config.path()}, {config.path()});
+    expect_usage_error({"--config", config.path()}, parts);
+  };
+  expect_config_error(R"({"batchsize": 16})", {"unknown key \"batchsize\"", "did you mean --batch-size"});
+  expect_config_error(R"({"batch_size": 16})", {"unknown key \"batch_size\"", "--batch-size"});
+  expect_config_error(R"({"config": "other.json"})", {"unknown key \"config\""});
+  expect_config_error(R"({"batch-size": "16"})", {"\"batch-size\"", "\"16\"", "a whole number, at least 1"});
+  expect_config_error(R"({"batch-size": 16.5})", {"16.5", "a whole number"});
+  expect_config_error(R"({"batch-size": null})", {"null", "a whole number"});
+  expect_config_error(R"({"lr": [1]})", {"\"lr\"", "[1]", "a number"});
+  expect_config_error(R"({"nesterov": 1})", {"\"nesterov\"", "true or false"});
+  expect_config_error(R"({"model": "vgg"})", {"\"model\"", "\"vgg\"", "mlp, convnet"});
+  expect_config_error("batch-size: 16", {"not valid JSON"});
+  expect_config_error("", {"not valid JSON"});
+  expect_config_error("[1, 2]", {"needs an object"});
+  expect_usage_error({"--config", "/nowhere/config.json"}, {"--config", "/nowhere/config.json"});
+}
+
+TEST(Settings, json_and_back_is_the_same) {
+  const Settings settings =
+      parse({"--model", "mlp", "--optimizer", "adamw", "--lr", "0.1", "--steps", "7", "--seed", "9007199254740993",
+             "--label-smoothing", "0.3", "--lr-schedule", "step", "--lr-step-size", "3"});
+  const auto json = to_json(settings);
+  const File config(json.dump());
+  EXPECT_EQ(to_json(parse({"--config", config.path()})), json);
+  EXPECT_EQ(json["seed"], 9007199254740993);
+  EXPECT_EQ(json["lr"], 0.1);
+  EXPECT_TRUE(json["epochs"].is_null());
+  EXPECT_FALSE(json.contains("overwrite"));
+}
+
+TEST(Settings, every_setting_has_a_group_a_meaning_and_says_what_is_allowed) {
+  Settings settings;
+  for (const Setting& setting : setting_table(settings)) {
+    EXPECT_FALSE(setting.group.empty()) << setting.name;
+    EXPECT_FALSE(setting.help.empty()) << setting.name;
+    EXPECT_FALSE(setting.allowed.empty()) << setting.name;
+    // What a field holds at first is allowed, and comes back.
+    const auto before = setting.write_json();
+    EXPECT_TRUE(setting.read_json(before)) << setting.name;
+    EXPECT_EQ(setting.write_json(), before) << setting.name;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::train

@@ -1,0 +1,124 @@
+// How `train` starts and fails to start: exit codes, the last line, and that a failed start leaves nothing.
+#include <zlib.h>
+
+#include "tests/tools/train_process.h"
+
+namespace tandem::train {
+namespace {
+
+constexpr const char* kTiny =
+    "--model mlp --data synthetic --synthetic-samples 32 --batch-size 8 --threads 1 --progress none ";
+
+std::string tiny(const std::string& more) { return kTiny + more; }
+
+TEST_F(TrainTest, help_groups_all_flags) {
+  const Outcome outcome = train_well("--help");
+  for (const char* text :
+       {"Model and data:", "Optimization:", "Length:", "Computation:", "The run:", "--batch-size", "Exit codes"})
+    EXPECT_NE(outcome.output.find(text), std::string::npos) << text;
+}
+
+TEST_F(TrainTest, wrong_usage_is_exit_2) {
+  expect_failure(tiny("--out run --batchsize 4"), 2, "unknown flag --batchsize; did you mean --batch-size?");
+  expect_failure(tiny("--out run --model vgg"), 2, "--model 'vgg': allowed is one of mlp, convnet");
+  expect_failure(tiny("--out run --optimizer sdg"), 2, "--optimizer 'sdg': allowed is one of sgd, adam, adamw");
+  expect_failure(tiny("--out run --lr fast"), 2, "--lr 'fast': allowed is a number");
+  expect_failure(tiny("--out run --config missing.json"), 2, "missing.json");
+  write("broken.json", "{\"lr\": ");
+  expect_failure(tiny("--out run --config broken.json"), 2, "broken.json: not valid JSON");
+  write("key.json", "{\"learning-rate\": 1}");
+  expect_failure(tiny("--out run --config key.json"), 2, "key.json: unknown key \"learning-rate\"");
+}
+
+TEST_F(TrainTest, missing_or_damaged_data_is_exit_1) {
+  expect_failure("--model mlp --out run --data tensors:none.safetensors", 1, "none.safetensors");
+  expect_failure("--model mlp --out run --data mnist --data-dir nowhere", 1, "nowhere");
+  expect_failure("--model mlp --out run --data cifar10 --data-dir nowhere", 1, "nowhere");
+  write("broken.safetensors", "nonsense");
+  expect_failure("--model mlp --out run --data tensors:broken.safetensors", 1, "broken.safetensors");
+  expect_failure(tiny("--out run --init-weights broken.safetensors"), 1, "broken.safetensors");
+}
+
+TEST_F(TrainTest, a_gzip_file_cut_short_is_exit_1_and_named) {
+  fs::create_directory(folder_ / "data");
+  const auto write_idx = [&](const std::string& name, const std::vector<unsigned char>& bytes) {
+    const gzFile file = gzopen(path("data/" + name + ".gz").c_str(), "wb");
+    gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+    gzclose(file);
+  };
+  std::vector<unsigned char> images{0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 28, 0, 0, 0, 28},
+      labels{0, 0, 8, 1, 0, 0, 0, 4, 1, 2, 3, 4};
+  for (std::uint32_t i = 0; i < 4 * 28 * 28; ++i)
+    images.push_back(static_cast<unsigned char>(i * i * 2654435761u >> 13));
+  for (const std::string split : {"train", "t10k"}) {
+    write_idx(split + "-images-idx3-ubyte", images);
+    write_idx(split + "-labels-idx1-ubyte", labels);
+  }
+  const std::string arguments = "--model mlp --data mnist --data-dir data --progress none --out run";
+  train_well(arguments);
+  fs::remove_all(folder_ / "run");
+  const fs::path victim = folder_ / "data/train-images-idx3-ubyte.gz";
+  fs::resize_file(victim, fs::file_size(victim) / 2);
+  expect_failure(arguments, 1, "train-images-idx3-ubyte.gz");
+}
+
+TEST_F(TrainTest, model_and_data_must_fit) {
+  core::Tensor input = core::Tensor::zeros({4, 3, 8, 8});
+  data::save_safetensors(path("small.safetensors"),
+                         {{"input", input}, {"target", core::Tensor::zeros({4}, {.dtype = core::DType::int64})}});
+  expect_failure("--model mlp --data tensors:small.safetensors --out run", 1, "samples of shape [3, 8, 8]");
+  input = core::Tensor::zeros({4, 1, 28, 28});
+  data::save_safetensors(path("many.safetensors"),
+                         {{"input", input}, {"target", core::Tensor::from<std::int64_t>({0, 1, 2, 10})}});
+  expect_failure("--model mlp --data tensors:many.safetensors --out run", 1, "10 classes");
+}
+
+TEST_F(TrainTest, an_existing_run_is_not_overwritten_unless_asked) {
+  train_well(tiny("--out run --steps 2"));
+  const std::string first = read_text(folder_ / "run/metrics.jsonl");
+  expect_failure(tiny("--out run --steps 3"), 1, "give --resume to continue the run, --overwrite to replace it");
+  EXPECT_EQ(read_text(folder_ / "run/metrics.jsonl"), first);
+  train_well(tiny("--out run --steps 3 --overwrite"));
+  EXPECT_EQ(losses("run/metrics.jsonl").size(), 3u);
+  EXPECT_EQ(metrics("run/metrics.jsonl").back()["steps"], 3);
+  EXPECT_FALSE(fs::exists(folder_ / "run/checkpoints/step-0000000002.safetensors"));
+}
+
+TEST_F(TrainTest, what_cannot_be_written_is_found_before_the_first_update) {
+  write("file", "");
+  expect_failure(tiny("--out file"), 1, "file");
+  expect_failure(tiny("--out file/run"), 1, "file/run");
+  expect_failure(tiny("--out new/run --checkpoint-dir file/run"), 1, "file/run");
+  for (const std::string flag : {"--save-weights", "--save-grads", "--save-outputs", "--metrics"})
+    expect_failure(tiny("--out new/run " + flag + " missing/folder/x"), 1, flag + " missing/folder/x");
+  expect_failure(tiny("--out new/run --save-weights ."), 1, "--save-weights");
+}
+
+TEST_F(TrainTest, results_may_go_into_the_run_folder) {
+  train_well(tiny("--out a/b/run --save-weights a/b/run/weights.safetensors --save-grads a/b/run/grads.safetensors"));
+  for (const char* name : {"config.json", "metrics.jsonl", "weights.safetensors", "grads.safetensors"})
+    EXPECT_TRUE(fs::exists(folder_ / "a/b/run" / name)) << name;
+}
+
+TEST_F(TrainTest, config_json_of_a_run_gives_the_same_run) {
+  train_well(
+      tiny("--out one --optimizer adamw --lr 0.002 --accumulation-steps 2 --epochs 2 --seed 3 --clip-grad-norm 1"));
+  train_well("--config one/config.json --out two");
+  const auto one = nlohmann::json::parse(read_text(folder_ / "one/config.json"));
+  auto two = nlohmann::json::parse(read_text(folder_ / "two/config.json"));
+  EXPECT_EQ(two["out"], "two");
+  two["out"] = "one";
+  EXPECT_EQ(one, two);
+  EXPECT_TRUE(one["versions"].contains("tandem"));
+  EXPECT_EQ(hash("one/metrics.jsonl"), hash("two/metrics.jsonl"));
+}
+
+TEST_F(TrainTest, a_diverged_run_stops_with_a_clear_error) {
+  const Outcome outcome = train(tiny("--lr 1e30 --steps 9 --out run"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.last_error.find("train: error: the loss is "), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.last_error.find("at step "), std::string::npos) << outcome.errors;
+}
+
+}  // namespace
+}  // namespace tandem::train

@@ -1,0 +1,18 @@
+// From the command line to settings: flags win over --config, --config over defaults.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tools/train/settings.h"
+
+namespace tandem::train {
+
+/// The settings of this call, resolved. None where only help was asked for, which is then printed.
+/// Throws UsageError of one line: the flag, its value, what is allowed.
+std::optional<Settings> parse_command_line(int argc, const char* const* argv);
+
+/// Every setting of a run by its flag's name, in the order of --help: what --config reads.
+nlohmann::ordered_json to_json(const Settings& settings);
+
+}  // namespace tandem::train

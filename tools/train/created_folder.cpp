@@ -1,0 +1,32 @@
+#include "tools/train/created_folder.h"
+
+#include "tandem/data/file.h"
+
+namespace tandem::train {
+namespace fs = std::filesystem;
+
+CreatedFolder::CreatedFolder(const fs::path& path) : path_(fs::absolute(path).lexically_normal()) {
+  if (!path_.has_filename()) path_ = path_.parent_path();  // "run/"
+  std::error_code error;
+  try {
+    fs::path folder;
+    for (const fs::path& part : path_) {
+      folder /= part;
+      if (fs::create_directory(folder, error) && topmost_.empty()) topmost_ = folder;
+    }
+    if (!fs::is_directory(path_)) core::fail("{}: cannot be made a folder: {}", path.string(), error.message());
+    const data::AtomicFile probe(path_ / "probe");  // leaves no trace
+  } catch (...) {
+    remove();
+    throw;
+  }
+}
+
+CreatedFolder::~CreatedFolder() { remove(); }
+
+void CreatedFolder::remove() noexcept {
+  std::error_code ignored;
+  if (!topmost_.empty()) fs::remove_all(topmost_, ignored);
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,23 @@
+// Evaluation: the mean loss and the accuracy over a data set, in evaluation mode, nothing recorded.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "tandem/data/dataset.h"
+#include "tandem/nn/module.h"
+#include "tools/train/stop_signal.h"
+
+namespace tandem::train {
+
+struct Evaluation {
+  double loss = 0;      ///< cross-entropy, the mean over all samples
+  double accuracy = 0;  ///< share of the samples whose largest output is the target's
+};
+
+/// Every sample counts once. The model's mode is as before afterwards. `outputs`, where given, becomes [N, classes] in
+/// the data set's order. None where a signal came meanwhile.
+std::optional<Evaluation> evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
+                                   std::int64_t batch_size, const StopSignal& stop, core::Tensor* outputs = nullptr);
+
+}  // namespace tandem::train

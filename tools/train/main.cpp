@@ -1,0 +1,40 @@
+// The program `train`. Start reading at run.cpp, then trainer.cpp: the training loop.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "tools/train/command_line.h"
+#include "tools/train/run.h"
+
+namespace {
+
+constexpr int kFailed = 1, kWrongUsage = 2, kSignal = 128;
+
+// The last thing that is printed, and always one line.
+int fail(int code, std::string cause) {
+  std::replace(cause.begin(), cause.end(), '\n', ' ');
+  std::fflush(stdout);
+  fmt::print(stderr, "train: error: {}\n", cause);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const auto settings = tandem::train::parse_command_line(argc, argv);
+    if (!settings) return 0;
+    const int signal = tandem::train::run(*settings);
+    if (signal == 0) return 0;
+    return fail(kSignal + signal, fmt::format("ended by signal {} ({})", signal, strsignal(signal)));
+  } catch (const tandem::train::UsageError& error) {
+    return fail(kWrongUsage, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kFailed, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(kFailed, error.what());
+  }
+}

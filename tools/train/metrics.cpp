@@ -1,0 +1,98 @@
+#include "tools/train/metrics.h"
+
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include "tandem/data/file.h"
+
+namespace tandem::train {
+namespace {
+
+// Thousandths are enough for milliseconds, rates and mebibytes.
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+
+}  // namespace
+
+std::string weights_hash(const nn::Module& model) {
+  constexpr std::uint64_t kOffsetBasis = 0xcbf29ce484222325u, kPrime = 0x100000001b3u;
+  std::uint64_t hash = kOffsetBasis;
+  for (const nn::Variable& parameter : model.parameters()) {
+    const core::Tensor dense = parameter.data().contiguous();
+    const auto* bytes = static_cast<const unsigned char*>(dense.raw_data());
+    for (std::size_t i = 0; i < dense.bytes(); ++i) hash = (hash ^ bytes[i]) * kPrime;
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+double peak_rss_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;  // Linux counts KiB
+}
+
+std::string metrics_until(const std::string& text, std::int64_t step) {
+  std::string kept, line;
+  std::istringstream lines(text);
+  while (std::getline(lines, line)) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || json.contains("done")) break;
+    if (const auto found = json.find("step"); found != json.end() && (!found->is_number() || *found > step)) break;
+    kept += line + '\n';
+  }
+  return kept;
+}
+
+Metrics::Metrics(const std::vector<std::filesystem::path>& files, std::int64_t step) : paths_(files) {
+  for (const auto& path : paths_) {
+    const bool exists = std::filesystem::exists(path);
+    if (!exists || std::filesystem::is_regular_file(path)) {  // not a pipe or a terminal
+      const std::string before = exists && step > 0 ? data::read_file(path) : "";
+      data::write_file_atomically(path, metrics_until(before, step));
+    }
+    std::FILE* const file = std::fopen(path.c_str(), "ae");
+    if (!file) core::fail("{}: cannot be opened for writing: {}", path.string(), std::strerror(errno));
+    files_.emplace_back(file);
+  }
+}
+
+void Metrics::update(const UpdateReport& r) {
+  if (files_.empty()) return;
+  nlohmann::ordered_json line{{"step", r.step},
+                              {"epoch", r.epoch},
+                              {"loss", r.loss},
+                              {"lr", r.lr},
+                              {"samples_per_s", rounded(r.samples_per_s())},
+                              {"step_ms", rounded(r.step_ms)},
+                              {"data_ms", rounded(r.data_ms)},
+                              {"forward_ms", rounded(r.forward_ms)},
+                              {"backward_ms", rounded(r.backward_ms)},
+                              {"optimizer_ms", rounded(r.optimizer_ms)}};
+  if (r.grad_norm) line["grad_norm"] = *r.grad_norm;
+  write(line);
+}
+
+void Metrics::evaluation(std::int64_t epoch, const Evaluation& result) {
+  write({{"epoch", epoch}, {"eval_loss", result.loss}, {"eval_accuracy", result.accuracy}});
+}
+
+void Metrics::done(bool complete, std::int64_t steps, const nn::Module& model) {
+  write({{"done", complete},
+         {"steps", steps},
+         {"peak_rss_mb", rounded(peak_rss_mb())},
+         {"weights_hash", weights_hash(model)}});
+}
+
+void Metrics::write(const nlohmann::ordered_json& line) {
+  const std::string text = line.dump() + '\n';
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    std::FILE* const file = files_[i].get();
+    if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0)
+      core::fail("{}: cannot be written: {}", paths_[i].string(), std::strerror(errno));
+  }
+}
+
+}  // namespace tandem::train

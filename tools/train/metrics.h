@@ -1,0 +1,55 @@
+// Metrics: JSON lines, one for each update and evaluation, and a last one.
+//
+//   {"step":1,"epoch":1,"loss":2.31,"lr":0.02,"samples_per_s":..,"step_ms":..,"data_ms":..,"forward_ms":..,"backward_ms":..,
+//    "optimizer_ms":..[,"grad_norm":..]}
+//   {"epoch":1,"eval_loss":0.41,"eval_accuracy":0.86}
+//   {"done":true,"steps":938,"peak_rss_mb":410.2,"weights_hash":"53a9..."}      false where a signal ended the run
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/train/evaluation.h"
+#include "tools/train/update_report.h"
+
+namespace tandem::train {
+
+/// FNV-1a, 64 bits, over the bytes of all parameters, each in row-major order whatever its strides, as 16 hexadecimal
+/// digits. Source: Fowler, Noll, Vo, www.isthe.com/chongo/tech/comp/fnv/.
+std::string weights_hash(const nn::Module& model);
+
+/// The most memory that this process ever held, in MiB.
+double peak_rss_mb();
+
+/// What is left of the metrics `text` when a run is continued after update `step`: the lines up to that update's and
+/// the evaluations after it. A line cut short by a crash ends it too.
+std::string metrics_until(const std::string& text, std::int64_t step);
+
+/// Writes the same lines to any number of files. Lines are there as soon as they are written.
+class Metrics {
+ public:
+  /// Begins new files, or, where `step` is above 0, goes on after that update's line. Throws Error where a file cannot
+  /// be written.
+  Metrics(const std::vector<std::filesystem::path>& files, std::int64_t step);
+
+  void update(const UpdateReport& report);
+  void evaluation(std::int64_t epoch, const Evaluation& result);
+  void done(bool complete, std::int64_t steps, const nn::Module& model);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  void write(const nlohmann::ordered_json& line);
+
+  std::vector<std::filesystem::path> paths_;
+  std::vector<std::unique_ptr<std::FILE, Close>> files_;
+};
+
+}  // namespace tandem::train

@@ -1,0 +1,76 @@
+#include "tools/train/overview.h"
+
+#include <fmt/core.h>
+
+namespace tandem::train {
+namespace {
+
+void row(const char* name, const std::string& text) { fmt::print("  {:<11} {}\n", name, text); }
+
+std::string describe_model(const Settings& settings, const nn::Module& model) {
+  std::int64_t parameters = 0;
+  for (const nn::Variable& parameter : model.parameters()) parameters += parameter.data().numel();
+  std::string text = fmt::format("{}, {} parameters", settings.model, with_commas(parameters));
+  if (settings.dropout) text += fmt::format(", dropout {}", *settings.dropout);
+  if (settings.init_weights) text += fmt::format(", weights from {}", *settings.init_weights);
+  return text;
+}
+
+std::string describe_data(const Settings& settings, const DataSource& data) {
+  return fmt::format("{}{}, {} training and {} test samples {}, {} classes", *settings.data,
+                     settings.data_dir ? " in " + *settings.data_dir : "", with_commas(data.train->size()),
+                     with_commas(data.test->size()), data.train->sample_shape().str(), data.train->classes());
+}
+
+std::string describe_length(const Settings& settings, const Length& length) {
+  std::string text = fmt::format("{} of {} samples", with_commas(length.total_steps), settings.batch_size);
+  if (settings.accumulation_steps > 1) text += fmt::format(" x {} micro-steps", settings.accumulation_steps);
+  return text + fmt::format(", {} an epoch", with_commas(length.steps_per_epoch));
+}
+
+std::string describe_optimizer(const Settings& settings) {
+  std::string text = fmt::format("{}, lr {} {}", settings.optimizer, *settings.lr, settings.lr_schedule);
+  if (settings.lr_schedule == "step")
+    text += fmt::format(" (x {} every {} steps)", *settings.lr_gamma, *settings.lr_step_size);
+  if (settings.warmup_steps > 0) text += fmt::format(", {} warm-up steps", settings.warmup_steps);
+  if (settings.momentum)
+    text += fmt::format(", {}momentum {}", settings.nesterov ? "Nesterov " : "", *settings.momentum);
+  text += fmt::format(", weight decay {}", *settings.weight_decay);
+  if (settings.clip_grad_norm) text += fmt::format(", gradients clipped at norm {}", *settings.clip_grad_norm);
+  if (settings.label_smoothing > 0) text += fmt::format(", label smoothing {}", settings.label_smoothing);
+  return text;
+}
+
+}  // namespace
+
+void print_overview(const Settings& settings, const DataSource& data, const Length& length, const TrainingState& state,
+                    const std::optional<std::filesystem::path>& checkpoint) {
+  fmt::print("train\n");
+  row("model", describe_model(settings, *state.model));
+  row("data", describe_data(settings, data));
+  if (settings.eval_only) {
+    row("mode", "evaluation only");
+  } else {
+    row("steps", describe_length(settings, length));
+    row("optimizer", describe_optimizer(settings));
+  }
+  row("compute", fmt::format("{}, {}, {} {}, seed {}", settings.device, settings.precision, *settings.threads,
+                             *settings.threads == 1 ? "thread" : "threads", settings.seed));
+  if (settings.out) row("out", *settings.out);
+  if (settings.metrics) row("metrics", *settings.metrics);
+  if (const auto folder = checkpoint_folder(settings); folder && !settings.eval_only) row("checkpoints", *folder);
+  if (checkpoint) {
+    row("resumed", fmt::format("after step {}, from {}", with_commas(state.step()), checkpoint->string()));
+  } else if (settings.resume) {
+    row("resumed", "from the beginning: there is no checkpoint yet");
+  }
+  std::fflush(stdout);
+}
+
+std::string with_commas(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
+  return text;
+}
+
+}  // namespace tandem::train

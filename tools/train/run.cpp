@@ -1,0 +1,95 @@
+#include "tools/train/run.h"
+
+#include "tandem/autograd/grad_mode.h"
+#include "tandem/core/parallel.h"
+#include "tandem/data/safetensors.h"
+#include "tools/train/overview.h"
+#include "tools/train/run_folder.h"
+#include "tools/train/trainer.h"
+
+namespace tandem::train {
+namespace {
+
+// One sample through the model, before anything is written: do they fit?
+void check_fits(const Settings& settings, nn::Module& model, const data::Dataset& dataset) {
+  const autograd::NoGradGuard no_grad;
+  model.eval();
+  core::Shape output;
+  try {
+    const std::int64_t first = 0;
+    output = model.forward(dataset.read({&first, 1}).input.to(model.parameters().front().dtype())).shape();
+  } catch (const core::Error& error) {
+    core::fail("--model {} does not take --data {}, samples of shape {}: {}", settings.model, *settings.data,
+               dataset.sample_shape().str(), error.what());
+  }
+  if (output.back() < dataset.classes())
+    core::fail("--model {} tells {} classes apart, --data {} has {}", settings.model, output.back(), *settings.data,
+               dataset.classes());
+}
+
+// The state that --resume continues from. Where there is none yet the run begins, so that one command serves both.
+std::optional<std::filesystem::path> resume(const Settings& settings, const DataSource& data, TrainingState& state) {
+  if (!settings.resume) return std::nullopt;
+  const std::string folder = *checkpoint_folder(settings);
+  const auto checkpoint = newest_checkpoint(folder);
+  if (checkpoint) load_checkpoint(*checkpoint, state, run_identity(settings, data.train->size()));
+  if (!checkpoint && settings.eval_only) core::fail("--resume: no checkpoint in {}", folder);
+  return checkpoint;
+}
+
+void save_gradients(const std::string& path, const nn::Module& model) {
+  data::NamedTensors gradients;
+  for (const auto& [name, variable] : model.named_parameters())
+    if (variable.grad().defined()) gradients.emplace_back(name, variable.grad());
+  if (gradients.empty()) core::fail("--save-grads {}: no update was made, so there are no gradients", path);
+  data::save_safetensors(path, gradients);
+}
+
+// Evaluates where that is due, and once more where outputs are wanted.
+void evaluate_at_end(const Settings& settings, const DataSource& data, const TrainingState& state, bool is_due,
+                     const StopSignal& stop, Metrics& metrics, Progress& progress) {
+  if (!is_due && !settings.save_outputs) return;
+  core::Tensor outputs;
+  const auto result =
+      evaluate(*state.model, data.test, settings.batch_size, stop, settings.save_outputs ? &outputs : nullptr);
+  if (!result) return;
+  if (is_due) {
+    metrics.evaluation(epoch_number(state), *result);
+    progress.evaluation(epoch_number(state), state.step(), *result);
+  }
+  if (settings.save_outputs) data::save_safetensors(*settings.save_outputs, {{"output", outputs}});
+}
+
+}  // namespace
+
+int run(const Settings& settings) {
+  core::set_num_threads(static_cast<int>(*settings.threads));
+  const DataSource data = open_data(settings);
+  const Length length = run_length(settings, data.train->size());
+  TrainingState state = initial_state(settings, length);
+  check_fits(settings, *state.model, *data.train);
+  const auto checkpoint = resume(settings, data, state);
+  RunFolder folder(settings);
+  Metrics metrics = folder.begin(state.step());
+  print_overview(settings, data, length, state, checkpoint);
+
+  const StopSignal stop;
+  Progress progress(settings.progress, length);
+  Trainer trainer(settings, data, length, state, metrics, progress, folder.checkpoints(), stop);
+  const std::int64_t first_step = state.step();
+  if (!settings.eval_only) trainer.run();
+  const bool has_trained = state.step() > first_step;
+
+  if (folder.checkpoints() && has_trained)
+    folder.checkpoints()->save(state, run_identity(settings, data.train->size()));
+  if (settings.save_weights) data::save_safetensors(*settings.save_weights, state.model->state_dict());
+  if (settings.save_grads) save_gradients(*settings.save_grads, *state.model);
+  const bool is_due = settings.eval_only || (has_trained && settings.eval_every != 0 && !trainer.is_evaluated());
+  if (!stop.received()) evaluate_at_end(settings, data, state, is_due, stop, metrics, progress);
+  metrics.done(!stop.received(), state.step(), *state.model);
+  if (stop.received()) return stop.received();
+  progress.line(settings.eval_only ? "done" : fmt::format("done: {} of {} steps", state.step(), length.total_steps));
+  return 0;
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,70 @@
+#include "tools/train/run_folder.h"
+
+#include "tandem/data/file.h"
+#include "tools/train/command_line.h"
+
+namespace tandem::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_out(const Settings& settings) {
+  if (!settings.out || settings.resume || settings.overwrite) return;
+  std::error_code error;
+  if (fs::is_directory(*settings.out, error) && !fs::is_empty(*settings.out, error))
+    core::fail("--out {}: holds files already: give --resume to continue the run, --overwrite to replace it",
+               *settings.out);
+}
+
+// Throws where the file could not be made or replaced; leaves no trace.
+void try_file(const std::string& flag, const std::optional<std::string>& path) {
+  if (!path) return;
+  std::error_code error;
+  if (flag == "--metrics" && fs::exists(*path, error) && !fs::is_regular_file(*path, error))
+    return;  // a pipe, a terminal
+  try {
+    const data::AtomicFile probe(*path);
+  } catch (const core::Error& failure) {
+    core::fail("{} {}", flag, failure.what());
+  }
+}
+
+nlohmann::ordered_json versions() {
+  return {{"tandem", TANDEM_VERSION},
+          {"compiler", __VERSION__},
+          {"onednn", TANDEM_DNNL_VERSION},
+          {"eigen", TANDEM_EIGEN_VERSION}};
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const Settings& settings) : settings_(settings) {
+  check_out(settings);
+  if (settings.out) out_.emplace(*settings.out);
+  if (const auto folder = checkpoint_folder(settings); folder && !settings.eval_only)
+    checkpoints_.emplace(*folder, settings.resume || settings.overwrite);
+  try_file("--metrics", settings.metrics);
+  try_file("--save-weights", settings.save_weights);
+  try_file("--save-grads", settings.save_grads);
+  try_file("--save-outputs", settings.save_outputs);
+}
+
+Metrics RunFolder::begin(std::int64_t step) {
+  std::vector<fs::path> files;
+  if (out_) {
+    nlohmann::ordered_json config = to_json(settings_);
+    config["versions"] = versions();
+    data::write_file_atomically(out_->path() / "config.json", config.dump(2) + '\n');
+    files.push_back(out_->path() / "metrics.jsonl");
+  }
+  if (settings_.metrics) files.emplace_back(*settings_.metrics);
+  Metrics metrics(files, step);
+  if (checkpoints_) {
+    if (settings_.overwrite) checkpoints_->remove_all();
+    checkpoints_->keep();
+  }
+  if (out_) out_->keep();
+  return metrics;
+}
+
+}  // namespace tandem::train

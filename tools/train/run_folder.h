@@ -1,0 +1,33 @@
+// All that a run leaves on disk, opened before the first update, so that what cannot be written is found then.
+//
+// The run folder of --out:  config.json  metrics.jsonl  checkpoints/
+#pragma once
+
+#include <optional>
+
+#include "tools/train/checkpoint.h"
+#include "tools/train/metrics.h"
+#include "tools/train/settings.h"
+
+namespace tandem::train {
+
+class RunFolder {
+ public:
+  /// Makes the folders and tries every file that is to be written. Throws Error where one cannot be, or where a run is
+  /// there already that the settings say neither to continue nor to replace. Until begin() nothing that was there is
+  /// changed, and if this object goes before, everything is as it was.
+  explicit RunFolder(const Settings& settings);
+
+  /// Null where the run keeps none.
+  CheckpointFolder* checkpoints() { return checkpoints_ ? &*checkpoints_ : nullptr; }
+
+  /// The run begins, or goes on, after update `step`: writes config.json and opens the metrics.
+  Metrics begin(std::int64_t step);
+
+ private:
+  const Settings& settings_;
+  std::optional<CreatedFolder> out_;
+  std::optional<CheckpointFolder> checkpoints_;
+};
+
+}  // namespace tandem::train

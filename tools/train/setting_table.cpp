@@ -1,0 +1,243 @@
+#include "tools/train/setting_table.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tandem/models/model_zoo.h"
+
+namespace tandem::train {
+namespace {
+
+using nlohmann::json;
+
+template <class T>
+struct Value {
+  using type = T;
+};
+template <class T>
+struct Value<std::optional<T>> {
+  using type = T;
+};
+
+/// What a field may hold, and how that is said.
+template <class T>
+struct Allowed {
+  std::string text;
+  std::function<bool(const T&)> check = [](const T&) { return true; };
+};
+
+Allowed<std::string> any_text(std::string text) { return {.text = std::move(text)}; }
+Allowed<bool> on_or_off() { return {.text = "true or false"}; }
+Allowed<std::int64_t> at_least(std::int64_t low) {
+  return {fmt::format("a whole number, at least {}", low), [low](std::int64_t value) { return value >= low; }};
+}
+Allowed<double> above_zero() {
+  return {"a number above 0", [](double value) { return value > 0; }};
+}
+Allowed<double> not_negative() {
+  return {"a number, at least 0", [](double value) { return value >= 0; }};
+}
+/// [0, high], or without `high` itself.
+Allowed<double> fraction(double high, bool closed) {
+  return {fmt::format("a number from 0 to {}{}", closed ? "" : "below ", high),
+          [=](double value) { return value >= 0 && (closed ? value <= high : value < high); }};
+}
+Allowed<std::string> one_of(std::vector<std::string> names) {
+  std::string text = fmt::format("one of {}", fmt::join(names, ", "));
+  return {std::move(text), [names = std::move(names)](const std::string& value) {
+            return std::find(names.begin(), names.end(), value) != names.end();
+          }};
+}
+Allowed<std::string> data_name() {
+  Allowed<std::string> named = one_of({"fashion-mnist", "mnist", "cifar10", "synthetic"});
+  return {named.text + ", or tensors:FILE", [is_named = named.check](const std::string& value) {
+            const auto file = tensors_file(value);
+            return file ? !file->empty() : is_named(value);
+          }};
+}
+
+template <class T>
+bool parse(const std::string& text, T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    value = text;
+    return !text.empty();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    value = text == "true";
+    return text == "true" || text == "false";
+  } else {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return false;
+    return std::is_integral_v<T> || std::isfinite(static_cast<double>(value));
+  }
+}
+
+template <class T>
+bool is_of_type(const json& value) {
+  if constexpr (std::is_same_v<T, std::string>) return value.is_string();
+  if constexpr (std::is_same_v<T, bool>) return value.is_boolean();
+  return value.is_number();
+}
+
+template <class Field, class T = typename Value<Field>::type>
+bool read(const std::string& text, Field& field, const Allowed<T>& allowed) {
+  T value{};
+  if (!parse(text, value) || !allowed.check(value)) return false;
+  field = value;
+  return true;
+}
+
+template <class Field, class T = typename Value<Field>::type>
+bool read_json(const json& value, Field& field, const Allowed<T>& allowed) {
+  if constexpr (!std::is_same_v<Field, T>) {
+    if (value.is_null()) {
+      field.reset();
+      return true;
+    }
+  }
+  if (!is_of_type<T>(value)) return false;
+  // A number's text has as many digits as it takes to read the same number.
+  return read(value.is_string() ? value.get<std::string>() : value.dump(), field, allowed);
+}
+
+template <class Field>
+json write_json(const Field& field) {
+  if constexpr (!std::is_same_v<Field, typename Value<Field>::type>) {
+    return field ? json(*field) : json();
+  } else {
+    return field;
+  }
+}
+
+class Table {
+ public:
+  void group(std::string name) { group_ = std::move(name); }
+
+  template <class Field, class T = typename Value<Field>::type>
+  Setting& row(std::string name, Field& field, Allowed<T> allowed, std::string help) {
+    return rows_.emplace_back(
+        Setting{.name = std::move(name),
+                .group = group_,
+                .help = std::move(help),
+                .allowed = allowed.text,
+                .is_switch = std::is_same_v<T, bool>,
+                .read = [&field, allowed](const std::string& text) { return read(text, field, allowed); },
+                .read_json = [&field, allowed](const json& value) { return read_json(value, field, allowed); },
+                .write_json = [&field] { return write_json(field); }});
+  }
+
+  std::vector<Setting> take() { return std::move(rows_); }
+
+ private:
+  std::string group_;
+  std::vector<Setting> rows_;
+};
+
+void add_model_and_length(Table& table, Settings& s) {
+  table.group("Model and data");
+  table.row("model", s.model, one_of(models::model_names()), "What is trained [convnet]");
+  table.row("dropout", s.dropout, fraction(1, true), "Overrides every dropout rate of the model");
+  table.row("data", s.data, data_name(),
+            "What it is trained on [fashion-mnist]; FILE: safetensors with input and target, in file order");
+  table.row("data-dir", s.data_dir, any_text("a folder"),
+            "Where fashion-mnist [Debian's package], mnist or cifar10 lies");
+  table.row("synthetic-samples", s.synthetic_samples, at_least(1), "Training samples of --data synthetic [4096]");
+  table.group("Length");
+  table.row("batch-size", s.batch_size, at_least(1), "Samples of a micro-step [64]");
+  table.row("accumulation-steps", s.accumulation_steps, at_least(1), "Micro-steps of an update [1]");
+  table.row("epochs", s.epochs, at_least(1), "Passes over the data [1, without --steps]");
+  table.row("steps", s.steps, at_least(1),
+            "Updates, over as many epochs as needed; with --epochs: whichever is reached first");
+  table.row("eval-every", s.eval_every, at_least(0),
+            "Updates between evaluations, 0: none at all [each epoch]; one at the end");
+}
+
+void add_optimization(Table& table, Settings& s) {
+  table.group("Optimization");
+  table.row("optimizer", s.optimizer, one_of({"sgd", "adam", "adamw"}), "Update rule [sgd]");
+  table.row("lr", s.lr, not_negative(), "Learning rate [sgd: 0.05 for mlp, else 0.02; adam, adamw: 0.001]");
+  table.row("momentum", s.momentum, fraction(1, false), "Of sgd [0.9]");
+  table.row("nesterov", s.nesterov, on_or_off(), "Nesterov's momentum");
+  table.row("weight-decay", s.weight_decay, not_negative(), "Pull towards zero [adamw: 0.01, else 0]");
+  table.row("clip-grad-norm", s.clip_grad_norm, above_zero(), "Largest norm of all gradients together [none]");
+  table.row("label-smoothing", s.label_smoothing, fraction(1, true), "Share of the target spread over all classes [0]");
+  table.row("lr-schedule", s.lr_schedule, one_of({"constant", "linear", "cosine", "step"}),
+            "How the rate changes [constant]: linear, cosine: to 0 at the end, step: times gamma every step size");
+  table.row("warmup-steps", s.warmup_steps, at_least(0), "Updates in which the rate grows linearly [0]");
+  table.row("lr-step-size", s.lr_step_size, at_least(1), "Updates between two falls of --lr-schedule step");
+  table.row("lr-gamma", s.lr_gamma, above_zero(), "Factor of each fall of --lr-schedule step [0.1]");
+}
+
+void add_computation(Table& table, Settings& s) {
+  table.group("Computation");
+  table.row("device", s.device, one_of({"cpu"}), "Where it is computed [cpu]");
+  table.row("precision", s.precision, one_of({"fp32", "fp64"}), "Of all arithmetic [fp32]");
+  table.row("threads", s.threads, at_least(1), "Compute threads [cores]");
+  table.row("seed", s.seed, at_least(0), "Of initial weights, order of samples, and dropout [0]");
+}
+
+void add_files(Table& table, Settings& s) {
+  table.group("Weights and results");
+  table.row("init-weights", s.init_weights, any_text("a file"), "Weights to begin with (safetensors, PyTorch's names)");
+  table.row("save-weights", s.save_weights, any_text("a file"), "Weights at the end");
+  table.row("save-grads", s.save_grads, any_text("a file"), "Gradients of the last update, as the optimizer got them");
+  table.row("eval-only", s.eval_only, on_or_off(), "Only evaluate, on the test data");
+  table.row("save-outputs", s.save_outputs, any_text("a file"),
+            "Outputs for the test data, in its order, in evaluation mode");
+  table.group("The run");
+  table.row("config", s.config, any_text("a file"), "Settings by their flags' names, in JSON; flags win")
+      .is_of_one_call = true;
+  table.row("out", s.out, any_text("a folder"), "Run folder: config.json, metrics.jsonl, checkpoints/");
+  table.row("overwrite", s.overwrite, on_or_off(), "Replace the run that is in --out or --checkpoint-dir")
+      .is_of_one_call = true;
+  table.row("metrics", s.metrics, any_text("a file"), "JSON lines: one for each update and evaluation");
+  table.row("checkpoint-dir", s.checkpoint_dir, any_text("a folder"),
+            "Where checkpoints are kept [checkpoints in --out]");
+  table.row("checkpoint-every", s.checkpoint_every, at_least(1),
+            "Updates between checkpoints [each epoch]; one at the end; the newest three are kept");
+  table.row("resume", s.resume, on_or_off(), "Continue from the newest checkpoint, where there is one").is_of_one_call =
+      true;
+  table.row("progress", s.progress, one_of({"auto", "plain", "terminal", "none"}),
+            "terminal: one line that changes, plain: a line every few seconds [auto: by what stdout is]");
+}
+
+// Insertions, deletions and replacements that turn one into the other (Levenshtein, 1965).
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::vector<Setting> setting_table(Settings& settings) {
+  Table table;
+  add_model_and_length(table, settings);
+  add_optimization(table, settings);
+  add_computation(table, settings);
+  add_files(table, settings);
+  return table.take();
+}
+
+std::string suggestion(const std::vector<Setting>& table, std::string_view name) {
+  std::vector<std::string> near;
+  const std::size_t limit = std::max<std::size_t>(2, name.size() / 3);
+  for (const Setting& setting : table) {
+    const bool is_part = name.size() >= 3 && setting.name.find(name) != std::string::npos;
+    if (is_part || edit_distance(name, setting.name) <= limit) near.push_back("--" + setting.name);
+  }
+  return near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, " or "));
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,80 @@
+#include "tools/train/training_state.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "tandem/data/safetensors.h"
+#include "tandem/models/model_zoo.h"
+#include "tandem/nn/dropout.h"
+#include "tandem/optim/adam.h"
+#include "tandem/optim/sgd.h"
+
+namespace tandem::train {
+namespace {
+
+std::shared_ptr<nn::Module> make_model(const Settings& settings) {
+  std::shared_ptr<nn::Module> model =
+      models::make_model(settings.model, {.seed = static_cast<std::uint64_t>(settings.seed)});
+  if (settings.precision == "fp64") model->to(core::DType::float64);
+  if (settings.dropout)
+    for (nn::Module* module : model->modules())
+      if (auto* dropout = dynamic_cast<nn::Dropout*>(module)) dropout->set_p(*settings.dropout);
+  if (!settings.init_weights) return model;
+  const data::TensorMap weights = data::load_safetensors(*settings.init_weights);
+  try {
+    model->load_state_dict({weights.begin(), weights.end()});
+  } catch (const core::Error& error) {
+    core::fail("--init-weights {}: do not fit model {}: {}", *settings.init_weights, settings.model, error.what());
+  }
+  return model;
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Settings& settings, const nn::Module& model) {
+  if (settings.optimizer == "sgd")
+    return std::make_unique<optim::Sgd>(model.parameters(), optim::SgdOptions{.lr = *settings.lr,
+                                                                              .momentum = *settings.momentum,
+                                                                              .weight_decay = *settings.weight_decay,
+                                                                              .nesterov = settings.nesterov});
+  return std::make_unique<optim::Adam>(model.parameters(),
+                                       optim::AdamOptions{.lr = *settings.lr,
+                                                          .weight_decay = *settings.weight_decay,
+                                                          .decoupled_weight_decay = settings.optimizer == "adamw"});
+}
+
+std::unique_ptr<optim::LrSchedule> make_schedule(const Settings& settings, const Length& length,
+                                                 optim::Optimizer& optimizer) {
+  const optim::LrScheduleOptions options{.kind = optim::parse_lr_schedule(settings.lr_schedule),
+                                         .base_lr = *settings.lr,
+                                         .warmup_steps = settings.warmup_steps,
+                                         .total_steps = length.total_steps,
+                                         .step_size = settings.lr_step_size.value_or(0),
+                                         .gamma = settings.lr_gamma.value_or(0)};
+  return std::make_unique<optim::LrSchedule>(optimizer, options);
+}
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
+
+}  // namespace
+
+Length run_length(const Settings& settings, std::int64_t samples) {
+  const std::int64_t micro_steps = divide_up(samples, settings.batch_size);
+  Length length{.steps_per_epoch = divide_up(micro_steps, settings.accumulation_steps)};
+  length.total_steps = settings.steps.value_or(std::numeric_limits<std::int64_t>::max());
+  std::int64_t of_epochs = 0;
+  if (settings.epochs && !__builtin_mul_overflow(*settings.epochs, length.steps_per_epoch, &of_epochs))
+    length.total_steps = std::min(length.total_steps, of_epochs);
+  // Random numbers are addressed by 32-bit numbers of step and epoch (core/random.h).
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (length.total_steps > kMost)
+    core::fail("--epochs, --steps: {} updates, at most {} are possible", length.total_steps, kMost);
+  return length;
+}
+
+TrainingState initial_state(const Settings& settings, const Length& length) {
+  TrainingState state{.model = make_model(settings), .optimizer = {}, .schedule = {}, .position = {}};
+  state.optimizer = make_optimizer(settings, *state.model);
+  state.schedule = make_schedule(settings, length, *state.optimizer);
+  return state;
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,40 @@
+// What training changes: the model, the optimizer's memory, the schedule's count, and how far the data has been read.
+//
+// It is what a checkpoint holds (checkpoint.h); with the seed it determines all that follows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tandem/data/sampler.h"
+#include "tandem/nn/module.h"
+#include "tandem/optim/lr_schedule.h"
+#include "tandem/optim/optimizer.h"
+#include "tools/train/settings.h"
+
+namespace tandem::train {
+
+/// How long a run is.
+struct Length {
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t total_steps = 0;
+};
+
+/// --epochs, --steps or both on `samples` training samples. Throws Error where that is more than can be counted.
+Length run_length(const Settings& settings, std::int64_t samples);
+
+struct TrainingState {
+  std::shared_ptr<nn::Module> model;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<optim::LrSchedule> schedule;
+  data::SamplerPosition position;  ///< of the next micro-step
+
+  /// Updates made so far.
+  std::int64_t step() const { return schedule->step(); }
+  std::uint32_t epoch() const { return position.epoch; }
+};
+
+/// The beginning: `settings` are resolved. Throws Error where --init-weights cannot be read or does not fit.
+TrainingState initial_state(const Settings& settings, const Length& length);
+
+}  // namespace tandem::train

@@ -1,0 +1,26 @@
+// What is told of one update: to metrics, to progress.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace tandem::train {
+
+struct UpdateReport {
+  std::int64_t step = 0;   ///< updates made, this one included
+  std::int64_t epoch = 0;  ///< counted from 1
+  double loss = 0;         ///< mean over all rows of the window
+  double lr = 0;
+  std::int64_t rows = 0;
+
+  // Wall clock. `step_ms` is from the wait for the window to the end of the optimizer.
+  double step_ms = 0;
+  double data_ms = 0;  ///< waited for data
+  double forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
+
+  std::optional<double> grad_norm = std::nullopt;  ///< before clipping, where it was computed
+
+  double samples_per_s() const { return step_ms > 0 ? static_cast<double>(rows) * 1000 / step_ms : 0; }
+};
+
+}  // namespace tandem::train
