@@ -1,7 +1,7 @@
 #include "tandem/core/ops/binary.h"
 
 #include "tandem/core/ops/dispatch.h"
-#include "tandem/core/ops/elementwise.h"
+#include "tandem/core/ops/broadcast.h"
 
 namespace tandem::core {
 namespace {

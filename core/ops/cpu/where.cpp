@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "tandem/core/ops/cpu/strided.h"
-#include "tandem/core/ops/elementwise.h"
+#include "tandem/core/ops/broadcast.h"
 
 namespace tandem::core::cpu {
 namespace {
