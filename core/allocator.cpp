@@ -1,5 +1,6 @@
 #include "tandem/core/allocator.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -48,14 +49,14 @@ void* CachingAllocator::allocate(std::size_t bytes) {
     const std::lock_guard lock(impl_->mutex);
     AllocatorStatistics& s = impl_->statistics;
     ++s.allocations;
-    s.in_use += size;
-    s.peak = std::max(s.peak, s.in_use);
     auto& blocks = impl_->free_blocks[class_of(bytes)];
     if (!blocks.empty()) {
       void* block = blocks.back();
       blocks.pop_back();
       ++s.hits;
       s.cached -= size;
+      s.in_use += size;
+      s.peak = std::max(s.peak, s.in_use);
       return block;
     }
   }
@@ -64,11 +65,11 @@ void* CachingAllocator::allocate(std::size_t bytes) {
     empty_cache();
     block = std::aligned_alloc(kAlignment, size);
   }
-  if (block == nullptr) {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->statistics.in_use -= size;
-    fail("allocator: no memory for {} bytes ({} bytes are in use)", bytes, impl_->statistics.in_use);
-  }
+  const std::lock_guard lock(impl_->mutex);
+  AllocatorStatistics& s = impl_->statistics;
+  if (block == nullptr) fail("allocator: no memory for {} bytes ({} bytes are in use)", bytes, s.in_use);
+  s.in_use += size;
+  s.peak = std::max(s.peak, s.in_use);
   return block;
 }
 

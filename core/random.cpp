@@ -1,6 +1,7 @@
 #include "tandem/core/random.h"
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <numeric>
 
@@ -36,6 +37,29 @@ void philox(const PhiloxStream& stream, std::uint32_t first_block, std::uint32_t
 // 53 random bits of two words, in [0, 1).
 double unit_double(std::uint32_t high, std::uint32_t low) {
   return static_cast<double>((std::uint64_t{high} << 21) ^ (low >> 11)) * 0x1p-53;
+}
+
+template <class T>
+T next_below(T value) {
+  return std::nextafter(value, -std::numeric_limits<T>::infinity());
+}
+bfloat16 next_below(bfloat16 value) {
+  const bool negative = value.bits >> 15;
+  if (static_cast<std::uint16_t>(value.bits << 1) == 0) {
+    value.bits = 0x8001;  // below zero: the negative number nearest to it
+  } else {
+    value.bits = static_cast<std::uint16_t>(negative ? value.bits + 1 : value.bits - 1);
+  }
+  return value;
+}
+
+// The largest T below `high`, but not below `low`.
+template <class T>
+T last_below(double low, double high) {
+  using C = compute_t<T>;
+  T value = static_cast<T>(static_cast<C>(high));
+  while (static_cast<double>(static_cast<C>(value)) >= high) value = next_below(value);
+  return static_cast<double>(static_cast<C>(value)) < low ? static_cast<T>(static_cast<C>(low)) : value;
 }
 
 // Calls f(i, word0, word1) for each element: half a block each.
@@ -84,12 +108,16 @@ PhiloxStream Generator::next() {
 
 void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stream) {
   check_contiguous("fill_uniform", out);
+  if (!std::isfinite(low) || !std::isfinite(high) || low > high)
+    fail("fill_uniform: [{}, {}) is not a finite range", low, high);
   visit_floating("fill_uniform", out.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     T* data = out.mutable_data<T>();
+    const T last = last_below<T>(low, high);
     for_each_pair(out.numel(), stream, [&](std::int64_t i, std::uint32_t a, std::uint32_t b) {
       const double unit = sizeof(C) == 8 ? unit_double(a, b) : static_cast<double>(a >> 8) * 0x1p-24;
-      data[i] = static_cast<T>(static_cast<C>(low + (high - low) * unit));
+      const T value = static_cast<T>(static_cast<C>(low + (high - low) * unit));
+      data[i] = static_cast<C>(value) < high ? value : last;  // rounding may have given `high` itself
     });
   });
 }

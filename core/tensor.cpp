@@ -30,11 +30,12 @@ bool covers_block(const Shape& shape, const Strides& strides) {
 
 // Strides are compared only where there is something to step over.
 bool has_strides(const Shape& shape, const Strides& strides, const Strides& wanted) {
+  bool equal = true;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == 0) return true;
-    if (shape[i] > 1 && strides[i] != wanted[i]) return false;
+    if (shape[i] > 1 && strides[i] != wanted[i]) equal = false;
   }
-  return true;
+  return equal;
 }
 
 }  // namespace
@@ -147,7 +148,7 @@ Tensor Tensor::slice(int dim, std::int64_t start, std::int64_t end, std::int64_t
   Tensor view = *this;
   view.shape_[dim] = (end - start) / step + ((end - start) % step != 0);
   view.strides_[dim] = strides_[dim] * step;
-  view.offset_ += start * strides_[dim];
+  if (view.numel() > 0) view.offset_ += start * strides_[dim];  // an empty tensor has no memory to point into
   return view;
 }
 
@@ -193,6 +194,8 @@ Tensor Tensor::unsqueeze(int dim) const {
 Tensor Tensor::expand(const Shape& shape) const {
   const int added = shape.rank() - rank();
   if (added < 0) fail("expand: {} has more dimensions than {}", shape_.str(), shape.str());
+  for (const std::int64_t size : shape)
+    if (size < 0) fail("expand: negative size in {}", shape.str());
   Tensor view = *this;
   view.shape_ = shape;
   view.strides_ = Dims::filled(shape.rank(), 0);

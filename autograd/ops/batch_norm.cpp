@@ -38,8 +38,8 @@ Variable batch_norm_training(const Variable& x, const Variable& weight, const Va
                 [x = SavedTensor(x.data()), weight = SavedTensor(tensor_or_none(weight)), mean = SavedTensor(f.mean),
                  inv_std = SavedTensor(f.inv_std)](Tensor dy, Gradients& dx) {
                   write_weight_and_bias(dx, [&](Tensor& dweight, Tensor& dbias, bool accumulate) {
-                    dx.add(0, core::batch_norm_training_backward(dy, x.get(), weight.get(), mean.get(), inv_std.get(),
-                                                                 dweight, dbias, accumulate));
+                    dx.add(0, core::batch_norm_backward(dy, x.get(), weight.get(), mean.get(), inv_std.get(), dweight, dbias,
+                                                        accumulate));
                   });
                 });
 }

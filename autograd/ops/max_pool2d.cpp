@@ -13,4 +13,12 @@ Variable max_pool2d(const Variable& x, const core::Pool2dOptions& options) {
                 });
 }
 
+Variable adaptive_max_pool2d(const Variable& x, std::array<std::int64_t, 2> size) {
+  core::MaxPool2dResult pooled = core::adaptive_max_pool2d(x.data(), size);
+  return record("adaptive_max_pool2d", std::move(pooled.output), {x},
+                [indices = SavedTensor(pooled.indices), shape = x.shape()](Tensor dy, Gradients& dx) {
+                  dx.add(0, core::adaptive_max_pool2d_backward(dy, indices.get(), shape));
+                });
+}
+
 }  // namespace tandem::autograd

@@ -28,7 +28,8 @@ Tensor forward(const Tensor& x, const PoolWindows& windows) {
 
 Tensor backward(const char* op, const Tensor& dy, const Shape& input_shape, const PoolWindows& windows) {
   const Shape wanted{input_shape[0], input_shape[1], std::ssize(windows.rows), std::ssize(windows.columns)};
-  if (dy.shape() != wanted) fail("{}: dy {} must be {} for x {}", op, dy.shape().str(), wanted.str(), input_shape.str());
+  if (dy.shape() != wanted)
+    fail("{}: dy {} must be {} for x {}", op, dy.shape().str(), wanted.str(), input_shape.str());
   const MemoryFormat format = format_of(dy);
   Tensor dx = Tensor::empty(input_shape, {.dtype = dy.dtype(), .device = dy.device(), .format = format});
   if (dx.numel() == 0) return dx;

@@ -1,6 +1,5 @@
 #include "tandem/core/ops/batch_norm.h"
 
-#include "tandem/core/ops/copy.h"
 #include "tandem/core/ops/dispatch.h"
 
 namespace tandem::core {
@@ -53,16 +52,9 @@ Tensor inv_std_of(const char* op, const Tensor& variance, double eps) {
   return inv_std;
 }
 
-// gradient = sum, or += sum.
-void store_gradient(const Tensor& sum, Tensor& gradient, bool accumulate) {
-  if (!gradient.defined()) return;
-  if (!accumulate) return copy(sum, gradient);
-  Tensor total = gradient.to(DType::float64);
-  if (total.is_same_view(gradient)) total = gradient.clone();
-  double* values = total.mutable_data<double>();
-  const double* added = sum.data<double>();
-  for (std::int64_t c = 0; c < sum.numel(); ++c) values[c * total.strides()[0]] += added[c];
-  copy(total, gradient);
+void store_gradient(const char* op, const Tensor& sum, Tensor& gradient, bool accumulate) {
+  if (gradient.defined())
+    TANDEM_DISPATCH(op, gradient.device(), batch_norm_parameter_gradient, sum, gradient, accumulate);
 }
 
 Tensor backward(const char* op, const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -77,8 +69,8 @@ Tensor backward(const char* op, const Tensor& dy, const Tensor& x, const Tensor&
   if (training || dweight.defined() || dbias.defined()) {
     sums = Tensor::empty({2, layout.channels}, {.dtype = DType::float64, .device = x.device()});
     TANDEM_DISPATCH(op, x.device(), batch_norm_sums, gradient, input, layout, mean, inv_std, sums);
-    store_gradient(sums.select(0, 0), dbias, accumulate);
-    store_gradient(sums.select(0, 1), dweight, accumulate);
+    store_gradient(op, sums.select(0, 0), dbias, accumulate);
+    store_gradient(op, sums.select(0, 1), dweight, accumulate);
   }
   TANDEM_DISPATCH(op, x.device(), batch_norm_dx, gradient, input, layout, mean, inv_std, w, training ? sums : Tensor(),
                   dx);

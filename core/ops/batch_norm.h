@@ -56,6 +56,8 @@ void batch_norm_apply(const Tensor& x, const BatchNormLayout& layout, const Tens
 /// sums: float64 [2, C], sum dy and sum dy h.
 void batch_norm_sums(const Tensor& dy, const Tensor& x, const BatchNormLayout& layout, const Tensor& mean,
                      const Tensor& inv_std, Tensor& sums);
+/// gradient [C], of any strides and floating dtype, = or += sum (float64 [C]).
+void batch_norm_parameter_gradient(const Tensor& sum, Tensor& gradient, bool accumulate);
 /// Undefined sums: statistics are constants.
 void batch_norm_dx(const Tensor& dy, const Tensor& x, const BatchNormLayout& layout, const Tensor& mean,
                    const Tensor& inv_std, const Tensor& weight, const Tensor& sums, Tensor& dx);

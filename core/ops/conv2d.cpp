@@ -15,7 +15,8 @@ void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
 }
 
 void check_gradient(const char* op, const Tensor& dy, const Tensor& gradient, const Shape& shape) {
-  if (gradient.shape() != shape) fail("{}: gradient destination is {}, needed is {}", op, gradient.shape().str(), shape.str());
+  if (gradient.shape() != shape)
+    fail("{}: gradient destination is {}, needed is {}", op, gradient.shape().str(), shape.str());
   if (gradient.dtype() != dy.dtype() && !(dy.dtype() == DType::bfloat16 && gradient.dtype() == DType::float32))
     fail("{}: gradient of {} cannot be written as {}", op, name(dy.dtype()), name(gradient.dtype()));
 }

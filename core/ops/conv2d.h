@@ -1,8 +1,10 @@
 // Two-dimensional convolution (cross-correlation, as in all of deep learning) and its gradients.
 //
-//   y[n, o, i, j] = bias[o] + sum over c, p, q of weight[o, c, p, q] * x[n, c, i * stride - padding + p * dilation, ...]
+//   y[n, o, i, j] = bias[o] + sum over c, p, q of weight[o, c, p, q] * x[n, c, i * stride - padding + p * dilation,
+//   ...]
 //
-// Activations are channels-last in memory: results always are, inputs that are not get converted first, and that is counted.
+// Activations are channels-last in memory: results always are, inputs that are not get converted first, and that is
+// counted.
 #pragma once
 
 #include <array>
@@ -20,7 +22,8 @@ struct Conv2dOptions {
   std::array<std::int64_t, 2> padding{0, 0};
   std::array<std::int64_t, 2> dilation{1, 1};
   std::int64_t groups = 1;
-  Activation activation = Activation::none;  ///< applied to the result of conv2d; gradients below are of what lies before it
+  Activation activation =
+      Activation::none;  ///< applied to the result of conv2d; gradients below are of what lies before it
 };
 
 /// [N, O, OH, OW] for x [N, C, H, W] and weight [O, C / groups, KH, KW]. Throws where they do not fit, naming both.

@@ -40,7 +40,7 @@ CrossEntropyLayout layout_of(const Tensor& logits, const Tensor& target) {
 }
 
 Tensor canonical(const Tensor& logits) {
-  return logits.is_contiguous() || has_adjacent_classes(logits) ? logits : logits.contiguous();
+  return has_adjacent_classes(logits) || logits.is_contiguous() ? logits : logits.contiguous();
 }
 
 // What the kernels take: weights in the compute type. Copies the options only where there are weights.

@@ -12,7 +12,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 /// dx = dy W: dy [..., out] -> [..., in].
 Tensor linear_backward_input(const Tensor& dy, const Tensor& weight);
 
-/// dW = dy^T x into `dweight` [out, in] (any strides), overwriting it or adding to it. dweight may be float32 where dy is bfloat16.
+/// dW = dy^T x into `dweight` [out, in] (any strides), overwriting it or adding to it. dweight may be float32 where dy
+/// is bfloat16.
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate);
 
 /// db = the sum of dy over all but the last dimension into `dbias` [out]; float32 is allowed where dy is bfloat16.

@@ -5,9 +5,7 @@
 namespace tandem::core {
 namespace {
 
-Shape batch_of(const Tensor& t) {
-  return Shape(std::span(t.shape().begin(), static_cast<std::size_t>(t.rank() - 2)));
-}
+Shape batch_of(const Tensor& t) { return Shape(std::span(t.shape().begin(), static_cast<std::size_t>(t.rank() - 2))); }
 
 void check(const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined()) fail("matmul: an operand is undefined");

@@ -8,7 +8,8 @@ namespace tandem::core {
 
 struct MaxPool2dResult {
   Tensor output;   ///< [N, C, OH, OW], in the memory order of x
-  Tensor indices;  ///< of its shape: where in its window the maximum lies; uint8 if windows have up to 256 places, else int32
+  Tensor indices;  ///< of its shape: where in its window the maximum lies; uint8 if windows have up to 256 places, else
+                   ///< int32
 };
 
 /// x [N, C, H, W]; float32, float64, bfloat16. The first of equal maxima wins; NaN wins over everything.
@@ -16,7 +17,8 @@ struct MaxPool2dResult {
 MaxPool2dResult max_pool2d(const Tensor& x, const Pool2dOptions& options);
 
 /// dx of shape `input_shape`: each dy goes to the place that `indices` names. `options` are those of the forward.
-Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Shape& input_shape, const Pool2dOptions& options);
+Tensor max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Shape& input_shape,
+                           const Pool2dOptions& options);
 
 /// Windows that divide the input evenly into `output` (height, width).
 MaxPool2dResult adaptive_max_pool2d(const Tensor& x, std::array<std::int64_t, 2> output);

@@ -17,7 +17,8 @@ struct Pool2dOptions {
   bool ceil_mode = false;                     ///< windows that hang over the end count too
 };
 
-/// Input places [begin, end) that one output place sees on this axis; `extent` is their number with the padding that counts.
+/// Input places [begin, end) that one output place sees on this axis; `extent` is their number with the padding that
+/// counts.
 struct PoolSpan {
   std::int64_t begin, end, extent;
 };

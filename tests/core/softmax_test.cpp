@@ -151,6 +151,22 @@ TEST(Softmax, StaysFiniteForLargeValues) {
     }
 }
 
+TEST(Softmax, StaysFiniteAlongAnyDimension) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16})
+    for (const double large : {1e4, -1e4}) {
+      const Tensor column = Tensor::from<double>({0, large, -kInfinity, large}, {4, 1}).to(dtype);
+      const Tensor x = column.expand({4, 70}).contiguous();
+      const double p = large > 0 ? 0.5 : 0;
+      const auto y = softmax(x, 0).to_vector<double>();
+      for (std::size_t i = 0; i < 70; ++i) {
+        EXPECT_EQ(y[i], 1 - 2 * p);
+        EXPECT_EQ(y[70 + i], p);
+        EXPECT_EQ(y[140 + i], 0);
+        EXPECT_EQ(y[210 + i], p);
+      }
+    }
+}
+
 TEST(Softmax, RowsWithoutAFiniteMaximumAreNan) {
   for (const Tensor& row :
        {Tensor::from<float>({-INFINITY, -INFINITY}), Tensor::from<float>({1, INFINITY}), Tensor::from<float>({1, NAN})})

@@ -19,7 +19,8 @@ compute_t<T> sum_of(const T* from, std::int64_t n) {
   return sums[0];
 }
 
-// Mean of one window for `count` adjacent values; `x` points to place (0, 0) of the plane. Rows are summed one by one, then together.
+// Mean of one window for `count` adjacent values; `x` points to place (0, 0) of the plane. Rows are summed one by one,
+// then together.
 template <bool full, class T>
 void window_mean(const PoolWindows& windows, const PoolSpan& rows, const PoolSpan& columns, std::int64_t inner,
                  const T* x, std::int64_t given, T* output) {
@@ -48,7 +49,8 @@ void avg_pool2d(const Tensor& x, const PoolWindows& windows, Tensor& output) {
     const T* from = x.data<T>();
     T* to = output.mutable_data<T>();
     for_each_window(planes, windows, [&](std::int64_t plane, std::int64_t i, std::int64_t j) {
-      const PoolSpan &rows = windows.rows[static_cast<std::size_t>(i)], &columns = windows.columns[static_cast<std::size_t>(j)];
+      const PoolSpan &rows = windows.rows[static_cast<std::size_t>(i)],
+                     &columns = windows.columns[static_cast<std::size_t>(j)];
       const T* image = from + plane * windows.height * windows.width * planes.inner;
       T* out = to + ((plane * oh + i) * ow + j) * planes.inner;
       if (planes.inner == 1) {
@@ -75,14 +77,17 @@ void avg_pool2d_backward(const Tensor& dy, const PoolWindows& windows, Tensor& d
       return Sum{1} / static_cast<Sum>(windows.rows[static_cast<std::size_t>(i)].extent *
                                        windows.columns[static_cast<std::size_t>(j)].extent);
     };
-    const auto give = [&](std::int64_t plane, std::int64_t i, std::int64_t j) { return from + ((plane * oh + i) * ow + j) * planes.inner; };
+    const auto give = [&](std::int64_t plane, std::int64_t i, std::int64_t j) {
+      return from + ((plane * oh + i) * ow + j) * planes.inner;
+    };
     if (windows.disjoint()) {
       scatter_disjoint(planes, windows, dx.mutable_data<T>(),
                        [&](T* to, std::int64_t plane, std::int64_t i, std::int64_t j, std::int64_t, std::int64_t) {
                          const Sum share = share_of(i, j);
                          const T* given = give(plane, i, j);
 #pragma GCC ivdep
-                         for (std::int64_t c = 0; c < planes.inner; ++c) to[c] = static_cast<T>(static_cast<Sum>(given[c]) * share);
+                         for (std::int64_t c = 0; c < planes.inner; ++c)
+                           to[c] = static_cast<T>(static_cast<Sum>(given[c]) * share);
                        });
       return;
     }

@@ -1,6 +1,6 @@
-// Convolution through oneDNN in channels-last order. Weights and their gradients have the layout that oneDNN chooses: packed
-// weights are kept until the weights change, gradients are reordered once, into their destination. What oneDNN does badly or not at
-// all goes to conv2d_unfold.cpp.
+// Convolution through oneDNN in channels-last order. Weights and their gradients have the layout that oneDNN chooses:
+// packed weights are kept until the weights change, gradients are reordered once, into their destination. What oneDNN
+// does badly or not at all goes to conv2d_unfold.cpp.
 #include "tandem/core/ops/conv2d.h"
 
 #include <atomic>
@@ -12,9 +12,9 @@
 namespace tandem::core::cpu {
 namespace {
 
-using onednn::Operation;
 using dnnl::memory;
 using dnnl::prop_kind;
+using onednn::Operation;
 
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
@@ -53,7 +53,9 @@ struct Problem {
     return key.add(has_bias).add(num_threads());
   }
   memory::dims stride() const { return {options.stride[0], options.stride[1]}; }
-  memory::dims dilation() const { return {options.dilation[0] - 1, options.dilation[1] - 1}; }  // oneDNN counts the gaps
+  memory::dims dilation() const {
+    return {options.dilation[0] - 1, options.dilation[1] - 1};
+  }  // oneDNN counts the gaps
   memory::dims padding() const { return {options.padding[0], options.padding[1]}; }
   memory::dims end_padding() const {
     memory::dims end(2);
@@ -63,17 +65,18 @@ struct Problem {
     }
     return end;
   }
-  onednn::MemoryDesc bias() const {
-    return {{weight[0]}, onednn::data_type(dtype), memory::format_tag::x};
+  onednn::MemoryDesc bias() const { return {{weight[0]}, onednn::data_type(dtype), memory::format_tag::x}; }
+  onednn::MemoryDesc any_weights(DType type) const {
+    return onednn::any_layout(weight_dims(weight, options.groups), type);
   }
-  onednn::MemoryDesc any_weights(DType type) const { return onednn::any_layout(weight_dims(weight, options.groups), type); }
 
   dnnl::convolution_forward::primitive_desc forward(const dnnl::primitive_attr& attributes) const {
     const auto src = channels_last(x, dtype), dst = channels_last(y, dtype), w = any_weights(dtype);
     using Desc = dnnl::convolution_forward::desc;
     const auto kind = prop_kind::forward_training;
-    const Desc desc = has_bias ? Desc(kind, kDirect, src, w, bias(), dst, stride(), dilation(), padding(), end_padding())
-                               : Desc(kind, kDirect, src, w, dst, stride(), dilation(), padding(), end_padding());
+    const Desc desc = has_bias
+                          ? Desc(kind, kDirect, src, w, bias(), dst, stride(), dilation(), padding(), end_padding())
+                          : Desc(kind, kDirect, src, w, dst, stride(), dilation(), padding(), end_padding());
     return {desc, attributes, onednn::engine()};
   }
 };
@@ -124,7 +127,8 @@ Operation make_backward_input(const Problem& problem) {
   return unless_unknown([&] {
     const dnnl::convolution_backward_data::primitive_desc description(
         {kDirect, channels_last(problem.x, problem.dtype), problem.any_weights(problem.dtype),
-         channels_last(problem.y, problem.dtype), problem.stride(), problem.dilation(), problem.padding(), problem.end_padding()},
+         channels_last(problem.y, problem.dtype), problem.stride(), problem.dilation(), problem.padding(),
+         problem.end_padding()},
         onednn::user_scratchpad(), onednn::engine(), problem.forward(onednn::user_scratchpad()));
     Operation made = finish<dnnl::convolution_backward_data>(description);
     made.weights = description.weights_desc();
@@ -140,7 +144,8 @@ Operation make_backward_weight(const Problem& problem) {
     // The gradient in float32, whatever the activations are.
     const dnnl::convolution_backward_weights::primitive_desc description(
         {kDirect, channels_last(problem.x, problem.dtype), problem.any_weights(DType::float32),
-         channels_last(problem.y, problem.dtype), problem.stride(), problem.dilation(), problem.padding(), problem.end_padding()},
+         channels_last(problem.y, problem.dtype), problem.stride(), problem.dilation(), problem.padding(),
+         problem.end_padding()},
         onednn::user_scratchpad(), onednn::engine(), problem.forward(onednn::user_scratchpad()));
     Operation made = finish<dnnl::convolution_backward_weights>(description);
     made.weights = description.diff_weights_desc();
@@ -151,11 +156,35 @@ Operation make_backward_weight(const Problem& problem) {
   });
 }
 
-bool suits_onednn(const Tensor& x, const Shape& weight) {
-  return x.dtype() != DType::float64 && numel(weight) > 0 && x.numel() > 0;
+// With one or two input channels oneDNN falls to reference code in float32, or comes near it.
+bool suits_onednn(DType dtype, const Shape& x, const Shape& weight, const Conv2dOptions& options) {
+  if (dtype == DType::float64 || numel(weight) == 0 || numel(x) == 0) return false;
+  return dtype == DType::bfloat16 || options.groups > 1 || x[1] > 2;
 }
 
 Tensor as_computed(const Tensor& t) { return !t.defined() || t.dtype() == DType::float64 ? t : t.to(DType::float32); }
+
+// Channels whose sums stay in registers.
+constexpr std::int64_t kChannels = 32;
+
+// Pixels [begin, end) of channels [first, first + given): the mask, and the sums into sums[first ...].
+template <bool full, class T>
+void mask_channels(const T* dy, const T* y, T* masked, compute_t<T>* sums, std::int64_t begin, std::int64_t end,
+                   std::int64_t channels, std::int64_t first, std::int64_t given) {
+  using Sum = compute_t<T>;
+  const std::int64_t count = full ? kChannels : given;
+  Sum sum[kChannels] = {};
+  for (std::int64_t pixel = begin; pixel < end; ++pixel) {
+    const std::int64_t at = pixel * channels + first;
+#pragma GCC ivdep  // `masked` may be `dy` itself, element by element
+    for (std::int64_t c = 0; c < count; ++c) {
+      const Sum value = static_cast<Sum>(y[at + c]) <= 0 ? Sum{0} : static_cast<Sum>(dy[at + c]);
+      masked[at + c] = static_cast<T>(value);
+      sum[c] += value;
+    }
+  }
+  std::copy_n(sum, count, sums + first);
+}
 
 }  // namespace
 
@@ -171,7 +200,7 @@ Tensor to_channels_last(const Tensor& x) {
 
 void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options, Tensor& y) {
   const Tensor src = to_channels_last(x);
-  if (suits_onednn(src, weight.shape())) {
+  if (suits_onednn(x.dtype(), x.shape(), weight.shape(), options)) {
     thread_local onednn::Cache cache;
     const Problem problem{x.shape(), weight.shape(), y.shape(), options, x.dtype(), bias.defined()};
     Operation& operation = cache.get(problem.key(), [&] { return make_forward(problem); });
@@ -181,7 +210,10 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
       const void* packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation.weights);
       void* to = y.mutable_raw_data();
       if (bias.defined()) {
-        operation.run({{DNNL_ARG_SRC, src.raw_data()}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_BIAS, b.raw_data()}, {DNNL_ARG_DST, to}});
+        operation.run({{DNNL_ARG_SRC, src.raw_data()},
+                       {DNNL_ARG_WEIGHTS, packed},
+                       {DNNL_ARG_BIAS, b.raw_data()},
+                       {DNNL_ARG_DST, to}});
       } else {
         operation.run({{DNNL_ARG_SRC, src.raw_data()}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, to}});
       }
@@ -196,14 +228,16 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
 
 void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options, Tensor& dx) {
   const Tensor diff = to_channels_last(dy);
-  if (suits_onednn(diff, weight.shape())) {
+  if (suits_onednn(dy.dtype(), dx.shape(), weight.shape(), options)) {
     thread_local onednn::Cache cache;
     const Problem problem{dx.shape(), weight.shape(), dy.shape(), options, dy.dtype(), false};
     Operation& operation = cache.get(problem.key(), [&] { return make_backward_input(problem); });
     if (operation.usable) {
       const Tensor w = weight.is_dense() ? weight : weight.contiguous();
       const void* packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation.weights);
-      operation.run({{DNNL_ARG_DIFF_DST, diff.raw_data()}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DIFF_SRC, dx.mutable_raw_data()}});
+      operation.run({{DNNL_ARG_DIFF_DST, diff.raw_data()},
+                     {DNNL_ARG_WEIGHTS, packed},
+                     {DNNL_ARG_DIFF_SRC, dx.mutable_raw_data()}});
       return;
     }
   }
@@ -216,20 +250,30 @@ void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dO
 void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate,
                             const Conv2dOptions& options) {
   const Tensor src = to_channels_last(x), diff = to_channels_last(dy);
-  if (suits_onednn(src, dweight.shape())) {
+  if (suits_onednn(x.dtype(), x.shape(), dweight.shape(), options)) {
     thread_local onednn::Cache cache;
     const Problem problem{x.shape(), dweight.shape(), dy.shape(), options, dy.dtype(), false};
     Operation& operation = cache.get(problem.key(), [&] { return make_backward_weight(problem); });
     if (operation.usable) {
       Tensor packed = Tensor::empty({static_cast<std::int64_t>(operation.weights.get_size())}, {.dtype = DType::uint8});
-      operation.run({{DNNL_ARG_SRC, src.raw_data()}, {DNNL_ARG_DIFF_DST, diff.raw_data()}, {DNNL_ARG_DIFF_WEIGHTS, packed.mutable_raw_data()}});
-      onednn::reorder(operation.weights, packed.raw_data(), plain_weights(dweight, options.groups), dweight.mutable_raw_data(), accumulate);
+      operation.run({{DNNL_ARG_SRC, src.raw_data()},
+                     {DNNL_ARG_DIFF_DST, diff.raw_data()},
+                     {DNNL_ARG_DIFF_WEIGHTS, packed.mutable_raw_data()}});
+      thread_local onednn::Cache stores;
+      onednn::Key key = problem.key();
+      key.add(accumulate).add(static_cast<std::int64_t>(dweight.dtype()));
+      for (const std::int64_t stride : dweight.strides()) key.add(stride);
+      Operation& store = stores.get(key, [&] {
+        return onednn::make_reorder(operation.weights, plain_weights(dweight, options.groups), accumulate);
+      });
+      store.run({{DNNL_ARG_FROM, packed.raw_data()}, {DNNL_ARG_TO, dweight.mutable_raw_data()}});
       return;
     }
   }
   const bool direct = !accumulate && dweight.is_contiguous() && dweight.dtype() != DType::bfloat16;
   Tensor sums = direct ? dweight
-                       : Tensor::empty(dweight.shape(), {.dtype = dy.dtype() == DType::float64 ? DType::float64 : DType::float32});
+                       : Tensor::empty(dweight.shape(),
+                                       {.dtype = dy.dtype() == DType::float64 ? DType::float64 : DType::float32});
   unfold_conv2d_backward_weight(as_computed(diff), as_computed(src), sums, options);
   if (accumulate) {
     add_into(sums, dweight);
@@ -238,7 +282,8 @@ void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
   }
 }
 
-void conv2d_relu_backward(const Tensor& dy_given, const Tensor& y_given, Tensor& masked, Tensor& dbias, bool accumulate) {
+void conv2d_relu_backward(const Tensor& dy_given, const Tensor& y_given, Tensor& masked, Tensor& dbias,
+                          bool accumulate) {
   const Tensor dy = to_channels_last(dy_given), y = to_channels_last(y_given);
   visit_floating("conv2d_relu_backward", dy.dtype(), [&]<class T>() {
     using Sum = compute_t<T>;
@@ -249,16 +294,12 @@ void conv2d_relu_backward(const Tensor& dy_given, const Tensor& y_given, Tensor&
     T* to = masked.mutable_data<T>();
     const T *from = dy.data<T>(), *result = y.data<T>();
     parallel_chunks(pixels, size, [&](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
-      Sum* sum = sums + chunk * channels;
-      std::fill_n(sum, channels, Sum{0});
-      for (std::int64_t pixel = begin; pixel < end; ++pixel)
-#pragma GCC ivdep  // `to` may be `from` itself, element by element
-        for (std::int64_t c = 0; c < channels; ++c) {
-          const std::int64_t i = pixel * channels + c;
-          const Sum value = static_cast<Sum>(result[i]) <= 0 ? Sum{0} : static_cast<Sum>(from[i]);
-          to[i] = static_cast<T>(value);
-          sum[c] += value;
-        }
+      for (std::int64_t first = 0; first < channels; first += kChannels) {
+        const std::int64_t count = std::min(kChannels, channels - first);
+        count == kChannels
+            ? mask_channels<true>(from, result, to, sums + chunk * channels, begin, end, channels, first, count)
+            : mask_channels<false>(from, result, to, sums + chunk * channels, begin, end, channels, first, count);
+      }
     });
     if (!dbias.defined()) return;
     for (std::int64_t i = 1; i < chunks; ++i)

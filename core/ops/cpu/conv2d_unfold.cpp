@@ -19,8 +19,20 @@ struct Geometry {
   Conv2dOptions options;
 
   Geometry(const Shape& x, const Shape& weight, const Shape& y, const Conv2dOptions& given)
-      : n(x[0]), c(x[1]), h(x[2]), w(x[3]), o(y[1]), kh(weight[2]), kw(weight[3]), oh(y[2]), ow(y[3]), groups(given.groups),
-        group_c(c / groups), group_o(o / groups), patch(kh * kw * group_c), options(given) {}
+      : n(x[0]),
+        c(x[1]),
+        h(x[2]),
+        w(x[3]),
+        o(y[1]),
+        kh(weight[2]),
+        kw(weight[3]),
+        oh(y[2]),
+        ow(y[3]),
+        groups(given.groups),
+        group_c(c / groups),
+        group_o(o / groups),
+        patch(kh * kw * group_c),
+        options(given) {}
 
   std::int64_t pixels() const { return n * oh * ow; }
   template <class T>
@@ -82,8 +94,8 @@ void unfold(const Geometry& g, const T* x, std::int64_t begin, std::int64_t end,
   });
 }
 
-// Weights (O, C / groups, KH, KW) of a group as a matrix [rows, columns] in panels [columns / lanes][rows][lanes], zeros at the end.
-// Forward: rows are K, columns output channels; backward the other way round.
+// Weights (O, C / groups, KH, KW) of a group as a matrix [rows, columns] in panels [columns / lanes][rows][lanes],
+// zeros at the end. Forward: rows are K, columns output channels; backward the other way round.
 template <class T>
 std::vector<T> pack_weights(const Geometry& g, const T* weight, bool forward) {
   const std::int64_t rows = forward ? g.patch : g.group_o, columns = forward ? g.group_o : g.patch;
@@ -140,7 +152,8 @@ void backward_input(const Geometry& g, const T* dy, const T* weight, T* dx) {
         for (std::int64_t panel = 0; panel < panels; ++panel)
           tile_rows(end - begin, g.group_o, dy + begin * g.o + group * g.group_o, g.o, 1,
                     packed.data() + (group * panels + panel) * g.group_o * kLanes<T>, kLanes<T>,
-                    patches.data() + panel * kLanes<T>, g.patch, std::min(kLanes<T>, g.patch - panel * kLanes<T>), false);
+                    patches.data() + panel * kLanes<T>, g.patch, std::min(kLanes<T>, g.patch - panel * kLanes<T>),
+                    false);
         const T* patch = patches.data();
         for_each_pixel(g, begin, end, [&](std::int64_t, std::int64_t n, std::int64_t i, std::int64_t j) {
           for_each_piece(g, n, i, j, group, [&](std::int64_t at, std::int64_t to, std::int64_t length, bool inside) {
@@ -158,7 +171,8 @@ void backward_input(const Geometry& g, const T* dy, const T* weight, T* dx) {
 template <class T>
 void weight_sums(const Geometry& g, const T* dy, const T* x, std::int64_t first, std::int64_t last, T* sums) {
   const std::int64_t panels = g.panels<T>(g.group_o), size = g.patch * kLanes<T>;
-  std::vector<T> patches(static_cast<std::size_t>(kBlock * g.patch)), tail(static_cast<std::size_t>(kBlock * kLanes<T>));
+  std::vector<T> patches(static_cast<std::size_t>(kBlock * g.patch)),
+      tail(static_cast<std::size_t>(kBlock * kLanes<T>));
   std::fill_n(sums, g.groups * panels * size, T{0});
   for (std::int64_t begin = first; begin < last; begin += kBlock) {
     const std::int64_t end = std::min(last, begin + kBlock);
@@ -193,7 +207,8 @@ void backward_weight(const Geometry& g, const T* dy, const T* x, T* dweight) {
     weight_sums(g, dy, x, begin, end, sums.data() + index * size);
   });
   for (std::int64_t i = 1; i < chunks; ++i)
-    for (std::int64_t k = 0; k < size; ++k) sums[static_cast<std::size_t>(k)] += sums[static_cast<std::size_t>(i * size + k)];
+    for (std::int64_t k = 0; k < size; ++k)
+      sums[static_cast<std::size_t>(k)] += sums[static_cast<std::size_t>(i * size + k)];
   for (std::int64_t o = 0; o < g.o; ++o) {
     const std::int64_t out = o % g.group_o;
     const T* from = sums.data() + ((o / g.group_o * panels + out / kLanes<T>)*g.patch) * kLanes<T> + out % kLanes<T>;
@@ -213,18 +228,21 @@ void unfold_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   const Geometry geometry(x.shape(), weight.shape(), y.shape(), options);
   const Tensor dense = bias.defined() ? bias.contiguous() : bias;
   visit(x.dtype(), [&]<class T>() {
-    forward<T>(geometry, x.data<T>(), weight.data<T>(), bias.defined() ? dense.data<T>() : nullptr, y.mutable_data<T>());
+    forward<T>(geometry, x.data<T>(), weight.data<T>(), bias.defined() ? dense.data<T>() : nullptr,
+               y.mutable_data<T>());
   });
 }
 
 void unfold_conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options, Tensor& dx) {
   const Geometry geometry(dx.shape(), weight.shape(), dy.shape(), options);
-  visit(dy.dtype(), [&]<class T>() { backward_input<T>(geometry, dy.data<T>(), weight.data<T>(), dx.mutable_data<T>()); });
+  visit(dy.dtype(),
+        [&]<class T>() { backward_input<T>(geometry, dy.data<T>(), weight.data<T>(), dx.mutable_data<T>()); });
 }
 
 void unfold_conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, const Conv2dOptions& options) {
   const Geometry geometry(x.shape(), dweight.shape(), dy.shape(), options);
-  visit(dy.dtype(), [&]<class T>() { backward_weight<T>(geometry, dy.data<T>(), x.data<T>(), dweight.mutable_data<T>()); });
+  visit(dy.dtype(),
+        [&]<class T>() { backward_weight<T>(geometry, dy.data<T>(), x.data<T>(), dweight.mutable_data<T>()); });
 }
 
 }  // namespace tandem::core::cpu

@@ -1,8 +1,8 @@
-// Convolution as a matrix product over unfolded patches, in register tiles of our own: all of float64, and the float32 shapes for
-// which oneDNN has only reference code (a single input channel, odd groups).
+// Convolution as a matrix product over unfolded patches, in register tiles of our own: all of float64, and the float32
+// shapes for which oneDNN has only reference code (a single input channel, odd groups).
 //
-// A patch is what one output pixel sees, in order (KH, KW, C): K = KH * KW * C / groups numbers. Patches are made for a few hundred
-// pixels at a time and never leave the cache.
+// A patch is what one output pixel sees, in order (KH, KW, C): K = KH * KW * C / groups numbers. Patches are made for a
+// few hundred pixels at a time and never leave the cache.
 #pragma once
 
 #include "tandem/core/ops/conv2d.h"

@@ -1,5 +1,5 @@
-// GCC 12 takes the deliberately undefined registers of its own AVX-512 header for a mistake; the place it blames is in that
-// header, so the pragma must come before it.
+// GCC 12 takes the deliberately undefined registers of its own AVX-512 header for a mistake; the place it blames is in
+// that header, so the pragma must come before it.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 #include "tandem/core/ops/cpu/gemm.h"
@@ -96,7 +96,8 @@ Tensor as_blas_matrix(const Tensor& tensor) { return is_blas_matrix(tensor) ? te
 template <class T>
 void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& out, bool accumulate) {
   if (out.rows == 0 || out.columns == 0 || (a.columns == 0 && accumulate)) return;
-  if (out.column_stride != 1 && out.columns > 1) return gemm<T>(b.transposed(), a.transposed(), out.transposed(), accumulate);
+  if (out.column_stride != 1 && out.columns > 1)
+    return gemm<T>(b.transposed(), a.transposed(), out.transposed(), accumulate);
   if (a.columns == 0) {
     for (std::int64_t i = 0; i < out.rows; ++i) std::fill_n(out.data + i * out.row_stride, out.columns, T{0});
   } else if (is_small_gemm(out.rows, out.columns, a.columns)) {
@@ -122,7 +123,8 @@ void add_into(const Tensor& source, Tensor& destination) {
       const From* in = from + offsets[1];
       using Sum = compute_t<To>;
       for (std::int64_t i = 0; i < n; ++i)
-        out[i * strides[0]] = static_cast<To>(static_cast<Sum>(out[i * strides[0]]) + static_cast<Sum>(in[i * strides[1]]));
+        out[i * strides[0]] =
+            static_cast<To>(static_cast<Sum>(out[i * strides[0]]) + static_cast<Sum>(in[i * strides[1]]));
     });
   };
   visit_floating("add_into", destination.dtype(), [&]<class To>() {

@@ -1,7 +1,7 @@
 // Dense matrix products on CPU: what matmul, linear and the unfolded convolutions stand on.
 //
-// Three ways, by size and type: own register tiles where a library call would cost more than the arithmetic, oneDNN's sgemm for
-// float32, Eigen for float64. bfloat16 of any size goes through oneDNN's primitives (onednn.h).
+// Three ways, by size and type: own register tiles where a library call would cost more than the arithmetic, oneDNN's
+// sgemm for float32, Eigen for float64. bfloat16 of any size goes through oneDNN's primitives (onednn.h).
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ Matrix<T> mutable_matrix_of(Tensor& tensor) {
           tensor.strides()[r - 1]};
 }
 
-/// True where the last two dimensions are rows without a step between elements, or columns without one: what BLAS can take.
+/// True where the last two dimensions are rows without a step between elements, or columns without one: what BLAS can
+/// take.
 bool is_blas_matrix(const Tensor& tensor);
 /// The same tensor where is_blas_matrix, else a contiguous copy.
 Tensor as_blas_matrix(const Tensor& tensor);
@@ -64,7 +65,8 @@ typename VectorOf<T>::type load_vector(const T* from) {
   return value;
 }
 
-/// Out (R x lanes) = or += A (R x depth, any strides) B (depth x lanes, rows b_stride apart). `columns` of the lanes are stored.
+/// Out (R x lanes) = or += A (R x depth, any strides) B (depth x lanes, rows b_stride apart). `columns` of the lanes
+/// are stored.
 template <int R, class T, class A>
 void tile(std::int64_t depth, const A* a, std::int64_t a_row, std::int64_t a_column, const T* b, std::int64_t b_stride,
           T* out, std::int64_t out_row, std::int64_t columns, bool accumulate) {
@@ -111,10 +113,11 @@ inline constexpr std::int64_t kSmallPanel = 4096;
 
 /// True where a product is best done by small_gemm: then a call to a library would cost more than it saves.
 inline bool is_small_gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return m * n * k <= 32768 && k * ((n + 15) / 16 * 16) <= kSmallPanel;
+  return m * n * k <= (1 << 18) && k * ((n + 15) / 16 * 16) <= kSmallPanel;
 }
 
-/// out = or += a b, for any strides; In is float, double or bfloat16, T the type of arithmetic. `out` has column stride 1.
+/// out = or += a b, for any strides; In is float, double or bfloat16, T the type of arithmetic. `out` has column
+/// stride 1.
 template <class T, class In>
 void small_gemm(const Matrix<const In>& a, const Matrix<const In>& b, const Matrix<T>& out, bool accumulate) {
   alignas(64) T panel[kSmallPanel];

@@ -23,9 +23,8 @@ void repeat_row(const Tensor& row, Tensor& rows) {
   });
 }
 
-bool is_small(std::int64_t rows, const Tensor& weight) {
-  return is_small_gemm(rows, weight.shape()[0], weight.shape()[1]);
-}
+// Too small for a primitive of bfloat16: matmul's own way is faster.
+bool is_small(std::int64_t rows, const Tensor& weight) { return rows * weight.numel() <= 65536; }
 
 // One chunk of rows summed into `sums` [columns].
 template <class T>
@@ -46,7 +45,9 @@ void sum_rows(const Matrix<const T>& rows, std::int64_t begin, std::int64_t end,
 void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
   if (x.dtype() == DType::bfloat16 && x.shape()[1] > 0 && !is_small(x.shape()[0], weight)) {
     const Tensor w = as_blas_matrix(weight);
-    if (onednn::matmul_bfloat16(as_blas_matrix(x), w.transpose(0, 1), bias.defined() ? bias.contiguous() : bias, y, false, true)) return;
+    if (onednn::matmul_bfloat16(as_blas_matrix(x), w.transpose(0, 1), bias.defined() ? bias.contiguous() : bias, y,
+                                false, true))
+      return;
   }
   if (bias.defined()) visit_floating("linear", x.dtype(), [&]<class T>() { repeat_row<T>(bias, y); });
   matmul(x, weight.transpose(0, 1), y, bias.defined());

@@ -66,12 +66,16 @@ Tensor without_repeats(const Tensor& t) {
   return t.rank() == 3 && t.strides()[0] == 0 && t.shape()[0] > 1 ? t.slice(0, 0, 1) : t;
 }
 
+// oneDNN's bfloat16 product is twice as fast as ours in float, and so worth its call earlier.
+constexpr std::int64_t kSmallBfloat16 = 1 << 16;
+
 bool is_small(const Tensor& a, const Tensor& out) {
-  return is_small_gemm(out.shape()[out.rank() - 2], out.shape().back(), a.shape().back());
+  const std::int64_t m = out.shape()[0], n = out.shape()[1], k = a.shape()[1];
+  return m * n <= kSmallBfloat16 / 2 && m * n * k <= kSmallBfloat16 && is_small_gemm(m, n, k);
 }
 
 void small_bfloat16(const Tensor& a, const Tensor& b, Tensor& out, bool accumulate) {
-  alignas(64) float sums[32768];
+  alignas(64) float sums[kSmallBfloat16 / 2];
   const Matrix<const bfloat16> ma = matrix_of<bfloat16>(a), mb = matrix_of<bfloat16>(b);
   const std::int64_t m = ma.rows, n = mb.columns;
   small_gemm<float, bfloat16>(ma, mb, Matrix<float>{sums, m, n, n, 1}, false);
@@ -91,7 +95,7 @@ void multiply_bfloat16(const Tensor& a, const Tensor& b, Tensor& out, bool accum
     if (!accumulate) out.fill(0);
     return;
   }
-  if (out.rank() == 2 && is_small(a, out) && out.numel() <= 32768) return small_bfloat16(a, b, out, accumulate);
+  if (out.rank() == 2 && is_small(a, out)) return small_bfloat16(a, b, out, accumulate);
   const Tensor left = without_repeats(one_batch_dimension(a)), right = without_repeats(one_batch_dimension(b));
   Shape flat = out.shape();
   Strides strides = out.strides();

@@ -11,6 +11,10 @@ namespace {
 template <class Sum>
 using Position = std::conditional_t<sizeof(Sum) == 8, std::int64_t, std::int32_t>;
 
+// What is only moved, not computed with: the compiler makes vectors of integers, not of structures.
+template <class T>
+using BitsOf = std::conditional_t<std::is_same_v<T, bfloat16>, std::uint16_t, T>;
+
 // Maximum of one window for `count` adjacent values, from `x` on, which points to place (0, 0) of the plane.
 template <bool full, class T, class Index>
 void window_maximum(const PoolWindows& windows, const PoolSpan& rows, const PoolSpan& columns, std::int64_t inner,
@@ -53,7 +57,8 @@ void forward(const Tensor& x, const PoolWindows& windows, Tensor& output, Tensor
   T* to = output.mutable_data<T>();
   Index* places = indices.mutable_data<Index>();
   for_each_window(planes, windows, [&](std::int64_t plane, std::int64_t i, std::int64_t j) {
-    const PoolSpan &rows = windows.rows[static_cast<std::size_t>(i)], &columns = windows.columns[static_cast<std::size_t>(j)];
+    const PoolSpan &rows = windows.rows[static_cast<std::size_t>(i)],
+                   &columns = windows.columns[static_cast<std::size_t>(j)];
     const T* image = from + plane * windows.height * windows.width * planes.inner;
     const std::int64_t at = ((plane * oh + i) * ow + j) * planes.inner;
     for_each_block(planes.inner, [&]<bool full>(std::int64_t c, std::int64_t count) {
@@ -75,14 +80,16 @@ void backward(const Tensor& dy, const Tensor& indices, const PoolWindows& window
                               windows.columns[static_cast<std::size_t>(j)].begin);
   };
   if (windows.disjoint()) {
-    scatter_disjoint(planes, windows, dx.mutable_data<T>(),
-                     [&](T* to, std::int64_t plane, std::int64_t i, std::int64_t j, std::int64_t h, std::int64_t w) {
+    using Bits = BitsOf<T>;
+    scatter_disjoint(planes, windows, static_cast<Bits*>(dx.mutable_raw_data()),
+                     [&](Bits* to, std::int64_t plane, std::int64_t i, std::int64_t j, std::int64_t h, std::int64_t w) {
                        const Index position = position_of(i, j, h, w);
                        const std::int64_t at = ((plane * oh + i) * ow + j) * planes.inner;
-                       const T* given = from + at;
+                       const Bits* given = static_cast<const Bits*>(dy.raw_data()) + at;
                        const Index* chosen = places + at;
 #pragma GCC ivdep
-                       for (std::int64_t c = 0; c < planes.inner; ++c) to[c] = chosen[c] == position ? given[c] : T{};
+                       for (std::int64_t c = 0; c < planes.inner; ++c)
+                         to[c] = chosen[c] == position ? given[c] : Bits{};
                      });
     return;
   }

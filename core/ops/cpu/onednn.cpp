@@ -40,9 +40,12 @@ dnnl::stream& stream() {
 
 dnnl::memory::data_type data_type(DType dtype) {
   switch (dtype) {
-    case DType::float32: return dnnl::memory::data_type::f32;
-    case DType::bfloat16: return dnnl::memory::data_type::bf16;
-    default: fail("onednn: no kernels for {}", name(dtype));
+    case DType::float32:
+      return dnnl::memory::data_type::f32;
+    case DType::bfloat16:
+      return dnnl::memory::data_type::bf16;
+    default:
+      fail("onednn: no kernels for {}", name(dtype));
   }
 }
 
@@ -57,9 +60,7 @@ MemoryDesc any_layout(const dnnl::memory::dims& dims, DType dtype) {
   return MemoryDesc(dims, data_type(dtype), dnnl::memory::format_tag::any);
 }
 
-bool is_reference(std::string_view implementation) {
-  return implementation.find("ref") != std::string_view::npos;
-}
+bool is_reference(std::string_view implementation) { return implementation.find("ref") != std::string_view::npos; }
 
 dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attributes;
@@ -104,17 +105,25 @@ const void* packed_weights(const Tensor& weights, const MemoryDesc& plain, const
 
 std::uint64_t weight_reorders() { return packings.load(std::memory_order_relaxed); }
 
-void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate) {
-  // oneDNN's descriptors are plain structures of integers; its own primitive cache makes the creation cheap enough for weights.
-  dnnl::primitive_attr attributes;
+Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumulate) {
+  dnnl::primitive_attr attributes = user_scratchpad();
   if (accumulate) {
     dnnl::post_ops sum;
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);
   }
-  const dnnl::reorder::primitive_desc description(engine(), from_desc, engine(), to_desc, attributes);
-  dnnl::memory source(from_desc, engine(), const_cast<void*>(from)), destination(to_desc, engine(), to);
-  dnnl::reorder(description).execute(stream(), source, destination);
+  const dnnl::reorder::primitive_desc description(engine(), from, engine(), to, attributes);
+  Operation made;
+  made.primitive = dnnl::reorder(description);
+  made.scratchpad_bytes = description.scratchpad_desc().get_size();
+  made.set(DNNL_ARG_FROM, from);
+  made.set(DNNL_ARG_TO, to);
+  if (made.scratchpad_bytes > 0) made.set(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
+  return made;
+}
+
+void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate) {
+  make_reorder(from_desc, to_desc, accumulate).run({{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
 bool matmul_bfloat16(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b) {
@@ -134,7 +143,8 @@ bool matmul_bfloat16(const Tensor& a, const Tensor& b, const Tensor& bias, Tenso
       sum.append_sum(1.0f);
       attributes.set_post_ops(sum);
     }
-    const MemoryDesc da = desc_of(a), db = pack_b ? any_layout(to_dims(b.shape()), b.dtype()) : desc_of(b), dc = desc_of(out);
+    const MemoryDesc da = desc_of(a), db = pack_b ? any_layout(to_dims(b.shape()), b.dtype()) : desc_of(b),
+                     dc = desc_of(out);
     dnnl::memory::dims bias_dims(static_cast<std::size_t>(out.rank()), 1);
     bias_dims.back() = out.shape().back();
     const MemoryDesc bias_desc =
@@ -142,8 +152,9 @@ bool matmul_bfloat16(const Tensor& a, const Tensor& b, const Tensor& bias, Tenso
                                     to_dims(contiguous_strides(Dims(std::span<const std::int64_t>(bias_dims)))))
                        : MemoryDesc();
     try {
-      const auto description = bias.defined() ? dnnl::matmul::primitive_desc({da, db, bias_desc, dc}, attributes, engine())
-                                              : dnnl::matmul::primitive_desc({da, db, dc}, attributes, engine());
+      const auto description = bias.defined()
+                                   ? dnnl::matmul::primitive_desc({da, db, bias_desc, dc}, attributes, engine())
+                                   : dnnl::matmul::primitive_desc({da, db, dc}, attributes, engine());
       made.usable = !is_reference(description.impl_info_str());
       if (!made.usable) return made;
       made.primitive = dnnl::matmul(description);
@@ -163,7 +174,10 @@ bool matmul_bfloat16(const Tensor& a, const Tensor& b, const Tensor& bias, Tenso
   const void* weights = pack_b ? packed_weights(b, desc_of(b), operation.weights) : b.raw_data();
   void* to = out.mutable_raw_data();
   if (bias.defined()) {
-    operation.run({{DNNL_ARG_SRC, a.raw_data()}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_BIAS, bias.raw_data()}, {DNNL_ARG_DST, to}});
+    operation.run({{DNNL_ARG_SRC, a.raw_data()},
+                   {DNNL_ARG_WEIGHTS, weights},
+                   {DNNL_ARG_BIAS, bias.raw_data()},
+                   {DNNL_ARG_DST, to}});
   } else {
     operation.run({{DNNL_ARG_SRC, a.raw_data()}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, to}});
   }

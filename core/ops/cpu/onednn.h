@@ -1,7 +1,8 @@
 // What our kernels share of oneDNN: engine, stream, memory descriptors, a cache of primitives, and packed weights.
 //
-// Creating a primitive takes from tens of microseconds to milliseconds, looking one up in oneDNN's own cache still several, so
-// kernels keep theirs in a Cache keyed by shapes and options. This header is for sources in core/ops/cpu/ only.
+// Creating a primitive takes from tens of microseconds to milliseconds, looking one up in oneDNN's own cache still
+// several, so kernels keep theirs in a Cache keyed by shapes and options. This header is for sources in core/ops/cpu/
+// only.
 #pragma once
 
 #include <array>
@@ -61,15 +62,16 @@ struct Operation {
   dnnl::primitive primitive;
   std::unordered_map<int, dnnl::memory> arguments;
   std::size_t scratchpad_bytes = 0;
-  MemoryDesc weights;    ///< layout that oneDNN chose for weights (or their gradient)
-  bool usable = true;    ///< false: oneDNN has only its reference code, use another way
+  MemoryDesc weights;  ///< layout that oneDNN chose for weights (or their gradient)
+  bool usable = true;  ///< false: oneDNN has only its reference code, use another way
 
   void set(int argument, const MemoryDesc& desc) { arguments[argument] = dnnl::memory(desc, engine(), nullptr); }
   /// Runs with these addresses; the scratchpad comes from our allocator.
   void run(std::initializer_list<std::pair<int, const void*>> addresses);
 };
 
-/// Operations by key; each thread has its own. Forgets everything when it has grown past all reason (shapes that never repeat).
+/// Operations by key; each thread has its own. Forgets everything when it has grown past all reason (shapes that never
+/// repeat).
 class Cache {
  public:
   template <class Make>
@@ -94,12 +96,15 @@ const void* packed_weights(const Tensor& weights, const MemoryDesc& plain, const
 /// How often packed_weights had to pack, in this process.
 std::uint64_t weight_reorders();
 
+/// The operation of reorder(), to be kept in a Cache: DNNL_ARG_FROM, DNNL_ARG_TO.
+Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumulate);
+
 /// to = from, or to += from, across layouts and types.
 void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate);
 
-/// a (M x K) b (K x N) in bfloat16, sums in float; out bfloat16 or float32, also written with a sum. `bias` [N] may be undefined.
-/// Leading dimension of batches as in matmul, at most one. `pack_b` keeps b in oneDNN's favourite layout for the next call.
-/// False where oneDNN has no fast code: nothing was written.
+/// a (M x K) b (K x N) in bfloat16, sums in float; out bfloat16 or float32, also written with a sum. `bias` [N] may be
+/// undefined. Leading dimension of batches as in matmul, at most one. `pack_b` keeps b in oneDNN's favourite layout for
+/// the next call. False where oneDNN has no fast code: nothing was written.
 bool matmul_bfloat16(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b);
 
 }  // namespace tandem::core::cpu::onednn

@@ -1,4 +1,5 @@
-// Channels-last and contiguous tensors as one thing for pooling: `outer` planes of H x W places with `inner` adjacent values.
+// Channels-last and contiguous tensors as one thing for pooling: `outer` planes of H x W places with `inner` adjacent
+// values.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ inline Planes planes_of(const Tensor& t) {
 /// Values handled together: their running results stay in registers.
 inline constexpr std::int64_t kPoolBlock = 32;
 
-/// Calls f.template operator()<bool full>(first, count) for blocks of the inner values; a full block's count is a constant.
+/// Calls f.template operator()<bool full>(first, count) for blocks of the inner values; a full block's count is a
+/// constant.
 template <class F>
 void for_each_block(std::int64_t inner, F&& f) {
   std::int64_t c = 0;
@@ -37,43 +39,46 @@ template <class F>
 void for_each_window(const Planes& planes, const PoolWindows& windows, F&& f) {
   const std::int64_t oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   const std::int64_t row_values = planes.inner * windows.height * windows.width / oh + 1;
-  parallel_for(planes.outer * oh, std::max<std::int64_t>(1, 32768 / row_values), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row)
-      for (std::int64_t j = 0; j < ow; ++j) f(row / oh, row % oh, j);
-  });
+  parallel_for(planes.outer * oh, std::max<std::int64_t>(1, 32768 / row_values),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t row = begin; row < end; ++row)
+                   for (std::int64_t j = 0; j < ow; ++j) f(row / oh, row % oh, j);
+               });
 }
 
-/// A gradient of disjoint windows, each element of dx written once, in memory order: give(to, plane, i, j, h, w) writes the `inner`
-/// values at input place (h, w) of window (i, j); places that no window sees become zero.
+/// A gradient of disjoint windows, each element of dx written once, in memory order: give(to, plane, i, j, h, w) writes
+/// the `inner` values at input place (h, w) of window (i, j); places that no window sees become zero.
 template <class T, class Give>
 void scatter_disjoint(const Planes& planes, const PoolWindows& windows, T* dx, Give&& give) {
   const std::int64_t oh = std::ssize(windows.rows), row_values = windows.width * planes.inner;
   const auto zero = [&](T* row, std::int64_t from, std::int64_t to) {
     if (from < to) std::fill(row + from * planes.inner, row + to * planes.inner, T{});
   };
-  parallel_for(planes.outer * oh, std::max<std::int64_t>(1, 32768 / (row_values + 1)), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t k = begin; k < end; ++k) {
-      const std::int64_t plane = k / oh, i = k % oh;
-      T* image = dx + plane * windows.height * row_values;
-      const PoolSpan& rows = windows.rows[static_cast<std::size_t>(i)];
-      const std::int64_t before = i == 0 ? 0 : windows.rows[static_cast<std::size_t>(i - 1)].end;
-      std::fill(image + before * row_values, image + std::max(before, rows.begin) * row_values, T{});
-      for (std::int64_t h = rows.begin; h < rows.end; ++h) {
-        T* row = image + h * row_values;
-        std::int64_t w = 0;
-        for (std::int64_t j = 0; j < std::ssize(windows.columns); ++j) {
-          const PoolSpan& columns = windows.columns[static_cast<std::size_t>(j)];
-          zero(row, w, columns.begin);
-          for (w = columns.begin; w < columns.end; ++w) give(row + w * planes.inner, plane, i, j, h, w);
-        }
-        zero(row, w, windows.width);
-      }
-      if (i == oh - 1) std::fill(image + rows.end * row_values, image + windows.height * row_values, T{});
-    }
-  });
+  parallel_for(planes.outer * oh, std::max<std::int64_t>(1, 32768 / (row_values + 1)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t k = begin; k < end; ++k) {
+                   const std::int64_t plane = k / oh, i = k % oh;
+                   T* image = dx + plane * windows.height * row_values;
+                   const PoolSpan& rows = windows.rows[static_cast<std::size_t>(i)];
+                   const std::int64_t before = i == 0 ? 0 : windows.rows[static_cast<std::size_t>(i - 1)].end;
+                   std::fill(image + before * row_values, image + std::max(before, rows.begin) * row_values, T{});
+                   for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+                     T* row = image + h * row_values;
+                     std::int64_t w = 0;
+                     for (std::int64_t j = 0; j < std::ssize(windows.columns); ++j) {
+                       const PoolSpan& columns = windows.columns[static_cast<std::size_t>(j)];
+                       zero(row, w, columns.begin);
+                       for (w = columns.begin; w < columns.end; ++w) give(row + w * planes.inner, plane, i, j, h, w);
+                     }
+                     zero(row, w, windows.width);
+                   }
+                   if (i == oh - 1) std::fill(image + rows.end * row_values, image + windows.height * row_values, T{});
+                 }
+               });
 }
 
-/// A gradient of overlapping windows, summed plane by plane: add(to, plane, i, j, h, w) adds to the `inner` sums at place (h, w).
+/// A gradient of overlapping windows, summed plane by plane: add(to, plane, i, j, h, w) adds to the `inner` sums at
+/// place (h, w).
 template <class T, class Add>
 void scatter_overlapping(const Planes& planes, const PoolWindows& windows, T* dx, Add&& add) {
   using Sum = compute_t<T>;
@@ -91,7 +96,8 @@ void scatter_overlapping(const Planes& planes, const PoolWindows& windows, T* dx
       std::fill_n(sums, image, Sum{0});
       for (std::int64_t i = 0; i < std::ssize(windows.rows); ++i)
         for (std::int64_t j = 0; j < std::ssize(windows.columns); ++j) {
-          const PoolSpan &rows = windows.rows[static_cast<std::size_t>(i)], &columns = windows.columns[static_cast<std::size_t>(j)];
+          const PoolSpan &rows = windows.rows[static_cast<std::size_t>(i)],
+                         &columns = windows.columns[static_cast<std::size_t>(j)];
           for (std::int64_t h = rows.begin; h < rows.end; ++h)
             for (std::int64_t w = columns.begin; w < columns.end; ++w)
               add(sums + (h * windows.width + w) * planes.inner, plane, i, j, h, w);

@@ -100,8 +100,17 @@ compute_t<T> row_max(const T* x, std::int64_t n) {
   return best;
 }
 
+/// Short ones first: what ends a vector loop would cost more than their sum.
 template <class C>
-C block_sum(const C* a, std::int64_t n) {
+[[gnu::always_inline]] inline C block_sum(const C* a, std::int64_t n) {
+  if (n < 32) {
+    C sums[4] = {};
+    std::int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+      for (int k = 0; k < 4; ++k) sums[k] += a[i + k];
+    for (; i < n; ++i) sums[0] += a[i];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
   C sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t i = 0; i < n; ++i) sum += a[i];
@@ -123,8 +132,7 @@ double row_exp_sum(const T* x, compute_t<T> max, std::int64_t n, Block&& block) 
   double total = 0;
   for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
     C e[kRowBlock];
-    for (std::int64_t i = 0; i < count; ++i) e[i] = static_cast<C>(x[begin + i]) - max;
-    for (std::int64_t i = 0; i < count; ++i) e[i] = exp_nonpositive(e[i]);
+    for (std::int64_t i = 0; i < count; ++i) e[i] = exp_nonpositive(static_cast<C>(x[begin + i]) - max);
     total += static_cast<double>(block_sum(e, count));
     block(begin, static_cast<const C*>(e), count);
   });
@@ -144,7 +152,7 @@ LogNormalizer<compute_t<T>> log_normalizer(const T* x, std::int64_t n) {
   using C = compute_t<T>;
   const C max = row_max(x, n);
   const double sum = row_exp_sum(x, max, n, [](std::int64_t, const C*, std::int64_t) {});
-  return {max, static_cast<C>(std::log(sum))};
+  return {max, std::log(static_cast<C>(sum))};
 }
 
 /// A dense tensor around dimension `dim`: element (o, d, i) lies at (o * size + d) * inner + i. Dimensions in between

@@ -1,8 +1,5 @@
 #include "tandem/core/ops/unary.h"
 
-// GCC 12 warns of its own AVX-512 intrinsics (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-
 #include <cmath>
 #include <Eigen/Core>
 
@@ -64,20 +61,25 @@ void map(const Tensor& x, Tensor& y, F f) {
                         });
 }
 
-// std::sqrt sets errno, so a loop of it stays scalar; Eigen's does not. By way of a buffer that holds float and has no
-// gaps.
+// A square root that may set errno stays scalar, so this one is told not to.
+[[gnu::noinline, gnu::optimize("no-math-errno")]] void sqrt_block(float* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) x[i] = __builtin_sqrtf(x[i]);
+}
+[[gnu::noinline, gnu::optimize("no-math-errno")]] void sqrt_block(double* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) x[i] = __builtin_sqrt(x[i]);
+}
+
 template <class T>
 void sqrt(const Tensor& x, Tensor& y) {
   using C = compute_t<T>;
-  static constexpr std::int64_t kBlock = 256;
   for_each_unary_run<T>(x, y, [](const T* in, std::int64_t in_stride, T* out, std::int64_t out_stride, std::int64_t n) {
-    Eigen::Array<C, Eigen::Dynamic, 1, 0, kBlock, 1> block;
+    constexpr std::int64_t kBlock = 256;
+    C block[kBlock];
     for (std::int64_t first = 0; first < n; first += kBlock) {
       const std::int64_t count = std::min(kBlock, n - first);
-      block.resize(count);
-      for (std::int64_t i = 0; i < count; ++i) block.data()[i] = static_cast<C>(in[(first + i) * in_stride]);
-      block = block.sqrt();
-      for (std::int64_t i = 0; i < count; ++i) out[(first + i) * out_stride] = static_cast<T>(block.data()[i]);
+      for (std::int64_t i = 0; i < count; ++i) block[i] = static_cast<C>(in[(first + i) * in_stride]);
+      sqrt_block(block, count);
+      for (std::int64_t i = 0; i < count; ++i) out[(first + i) * out_stride] = static_cast<T>(block[i]);
     }
   });
 }

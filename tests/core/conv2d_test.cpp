@@ -1,0 +1,236 @@
+#include "tandem/core/ops/conv2d.h"
+
+#include "tandem/core/parallel.h"
+#include "tests/core/kernel_check.h"
+
+namespace tandem::core {
+namespace {
+
+using namespace kernel_check;
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+struct Case {
+  Shape x, weight;
+  Conv2dOptions options;
+};
+
+const std::vector<Case> kCases{
+    {{2, 3, 5, 6}, {4, 3, 3, 3}, {}},
+    {{2, 1, 9, 8}, {32, 1, 3, 3}, {}},
+    {{3, 1, 7, 7}, {6, 1, 5, 5}, {.padding = {2, 2}}},
+    {{1, 1, 1, 1}, {1, 1, 1, 1}, {}},
+    {{2, 2, 6, 5}, {3, 2, 2, 3}, {.stride = {2, 1}, .padding = {1, 0}}},
+    {{2, 4, 9, 9}, {6, 2, 3, 3}, {.stride = {1, 2}, .padding = {1, 2}, .dilation = {2, 1}, .groups = 2}},
+    {{1, 6, 7, 7}, {9, 2, 3, 2}, {.dilation = {1, 2}, .groups = 3}},
+    {{2, 8, 6, 6}, {8, 1, 3, 3}, {.padding = {1, 1}, .groups = 8}},
+    {{2, 16, 8, 8}, {32, 16, 1, 1}, {.stride = {2, 2}}},
+    {{2, 32, 7, 7}, {64, 32, 3, 3}, {.padding = {1, 1}}},
+    {{2, 3, 17, 17}, {16, 3, 7, 7}, {.stride = {2, 2}, .padding = {3, 3}}},
+    {{1, 19, 6, 9}, {21, 19, 3, 3}, {.padding = {1, 1}}},
+    {{0, 3, 5, 5}, {4, 3, 3, 3}, {}},
+    {{2, 3, 4, 4}, {0, 3, 3, 3}, {}},
+    {{2, 5, 4, 4}, {7, 5, 4, 4}, {}},
+};
+
+// Everything in float64, by the definition.
+struct Reference {
+  std::vector<double> y, dx, dweight, dbias;
+
+  Reference(const Case& c, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& dy) {
+    const Shape ys = conv2d_shape(c.x, c.weight, c.options), xs = c.x, ws = c.weight;
+    const auto vx = x.to_vector<double>(), vw = weight.to_vector<double>(), vdy = dy.to_vector<double>();
+    y.resize(at(numel(ys)));
+    dx.resize(at(numel(xs)));
+    dweight.resize(at(numel(ws)));
+    dbias.resize(at(ys[1]));
+    const auto vb = bias.to_vector<double>();
+    const std::int64_t group_o = std::max<std::int64_t>(1, ws[0] / c.options.groups);
+    for (std::int64_t n = 0; n < ys[0]; ++n)
+      for (std::int64_t o = 0; o < ys[1]; ++o)
+        for (std::int64_t i = 0; i < ys[2]; ++i)
+          for (std::int64_t j = 0; j < ys[3]; ++j) {
+            const std::size_t out = at(((n * ys[1] + o) * ys[2] + i) * ys[3] + j);
+            y[out] += vb[at(o)];
+            dbias[at(o)] += vdy[out];
+            for (std::int64_t k = 0; k < ws[1] * ws[2] * ws[3]; ++k) {
+              const std::int64_t q = k % ws[3], p = k / ws[3] % ws[2], channel = k / (ws[3] * ws[2]);
+              const std::int64_t h = i * c.options.stride[0] - c.options.padding[0] + p * c.options.dilation[0];
+              const std::int64_t w = j * c.options.stride[1] - c.options.padding[1] + q * c.options.dilation[1];
+              if (h < 0 || h >= xs[2] || w < 0 || w >= xs[3]) continue;
+              const std::size_t in = at(((n * xs[1] + o / group_o * ws[1] + channel) * xs[2] + h) * xs[3] + w);
+              const std::size_t place = at(o * ws[1] * ws[2] * ws[3] + k);
+              y[out] += vw[place] * vx[in];
+              dx[in] += vw[place] * vdy[out];
+              dweight[place] += vdy[out] * vx[in];
+            }
+          }
+  }
+};
+
+TEST(Conv2d, ForwardAndGradientsAgreeWithReference) {
+  for (const DType dtype : kFloating)
+    for (const Case& c : kCases)
+      for (const Layout layout : kLayouts) {
+        const Shape ys = conv2d_shape(c.x, c.weight, c.options);
+        const Tensor x = laid_out(numbers(c.x, dtype), layout), w = numbers(c.weight, dtype, 2);
+        const Tensor b = numbers({ys[1]}, dtype, 3), dy = laid_out(numbers(ys, dtype, 4), layout);
+        const Reference wanted(c, x, w, b, dy);
+        const std::string what = fmt::format("{} x {} w {} groups {} layout {}", name(dtype), c.x.str(), c.weight.str(),
+                                             c.options.groups, static_cast<int>(layout));
+        const double depth = static_cast<double>(c.weight[1] * c.weight[2] * c.weight[3] + 1),
+                     scale = 2 * std::sqrt(depth);
+        const Tensor y = conv2d(x, w, b, c.options);
+        ASSERT_EQ(y.shape(), ys);
+        EXPECT_TRUE(y.is_channels_last());
+        expect_close(y, wanted.y, scale, "y " + what);
+        Conv2dOptions relu = c.options;
+        relu.activation = Activation::relu;
+        std::vector<double> positive = wanted.y;
+        for (double& v : positive) v = std::max(v, 0.0);
+        expect_close(conv2d(x, w, b, relu), positive, scale, "relu " + what);
+        const Tensor dx = conv2d_backward_input(dy, w, c.x, c.options);
+        EXPECT_TRUE(dx.is_channels_last());
+        expect_close(dx, wanted.dx,
+                     2 * std::sqrt(depth * static_cast<double>(c.weight[0] + 1) / static_cast<double>(c.weight[1])),
+                     "dx " + what);
+      }
+}
+
+TEST(Conv2d, WeightGradientsOverwriteAndAddInAnyLayout) {
+  for (const DType dtype : kFloating)
+    for (const Case& c : kCases)
+      for (const Layout layout : kLayouts)
+        for (const bool accumulate : {false, true})
+          for (const DType gradient : {dtype, DType::float32}) {
+            if (dtype == DType::float64 && gradient != dtype) continue;
+            const Shape ys = conv2d_shape(c.x, c.weight, c.options);
+            const Tensor x = numbers(c.x, dtype), dy = numbers(ys, dtype, 4), old = numbers(c.weight, gradient, 5);
+            const Tensor old_bias = numbers({ys[1]}, gradient, 6);
+            Reference wanted(c, x, numbers(c.weight, dtype), numbers({ys[1]}, dtype), dy);
+            Tensor dw = laid_out(old.clone(), layout), db = laid_out(old_bias.clone(), layout);
+            const auto vw = old.to_vector<double>(), vb = old_bias.to_vector<double>();
+            if (accumulate) {
+              for (std::size_t i = 0; i < vw.size(); ++i) wanted.dweight[i] += vw[i];
+              for (std::size_t i = 0; i < vb.size(); ++i) wanted.dbias[i] += vb[i];
+            }
+            const std::string what = fmt::format("{} x {} w {} layout {} {}", name(dtype), c.x.str(), c.weight.str(),
+                                                 static_cast<int>(layout), accumulate);
+            const double scale = 2 * std::sqrt(static_cast<double>(ys[0] * ys[2] * ys[3] + 1));
+            conv2d_backward_weight(dy, x, dw, accumulate, c.options);
+            expect_close(dw, wanted.dweight, scale, "dw " + what);
+            conv2d_backward_bias(dy, db, accumulate);
+            expect_close(db, wanted.dbias, scale, "db " + what);
+          }
+}
+
+TEST(Conv2dReluBackward, MasksAndSumsInOnePass) {
+  for (const DType dtype : kFloating)
+    for (const Shape& shape : {Shape{2, 5, 3, 4}, Shape{3, 64, 9, 9}, Shape{1, 33, 1, 1}, Shape{0, 3, 2, 2}})
+      for (const Layout layout : kLayouts)
+        for (const bool accumulate : {false, true}) {
+          const Tensor dy = laid_out(numbers(shape, dtype), layout), y = laid_out(numbers(shape, dtype, 2), layout);
+          Tensor db = numbers({shape[1]}, dtype, 3);
+          std::vector<double> wanted = dy.to_vector<double>(), sums = db.to_vector<double>();
+          const auto vy = y.to_vector<double>();
+          if (!accumulate) std::fill(sums.begin(), sums.end(), 0);
+          for (std::size_t i = 0; i < wanted.size(); ++i) {
+            if (vy[i] <= 0) wanted[i] = 0;
+            sums[i / at(shape[2] * shape[3]) % at(shape[1])] += wanted[i];
+          }
+          const Tensor masked = conv2d_relu_backward(dy, y, db, accumulate);
+          expect_close(masked, wanted, 0, "mask");
+          expect_close(db, sums, 4, "sum");
+          Tensor none;
+          expect_close(conv2d_relu_backward(dy, y, none, accumulate), wanted, 0, "mask alone");
+        }
+}
+
+TEST(Conv2dReluBackward, ReusesMemoryThatNobodyElseSees) {
+  Tensor dy = Tensor::full({2, 3, 4, 4}, 1, {.format = MemoryFormat::channels_last}), none;
+  const Tensor y = numbers({2, 3, 4, 4}, DType::float32);
+  const void* memory = dy.raw_data();
+  const Tensor kept = dy;
+  EXPECT_NE(conv2d_relu_backward(dy, y, none, false).raw_data(), memory);
+  EXPECT_EQ(kept.to_vector<float>(), std::vector<float>(96, 1));
+  Tensor own = dy.clone();
+  const void* own_memory = own.raw_data();
+  EXPECT_EQ(conv2d_relu_backward(std::move(own), y, none, false).raw_data(), own_memory);
+}
+
+TEST(Conv2d, PackedWeightsFollowTheWeights) {
+  const Tensor x = Tensor::full({1, 32, 4, 4}, 1, {.format = MemoryFormat::channels_last});
+  Tensor both = Tensor::full({2, 32, 32, 1, 1}, 1);
+  Tensor w = both.select(0, 0), other = both.select(0, 1);  // two parameters in one storage
+  const auto first = [&](const Tensor& weight) { return conv2d(x, weight, Tensor()).to_vector<float>()[0]; };
+  EXPECT_EQ(first(w), 32);
+  const auto packed = reorder_statistics().weights;
+  EXPECT_EQ(first(w), 32);
+  EXPECT_EQ(reorder_statistics().weights, packed);
+  other.fill(2);
+  EXPECT_EQ(first(other), 64);
+  EXPECT_EQ(first(w), 32);
+  w.fill(3);
+  EXPECT_EQ(first(w), 96);
+  EXPECT_EQ(conv2d_backward_input(x, w, x.shape()).to_vector<float>()[0], 96);
+}
+
+TEST(Conv2d, CountsConversionsOfActivations) {
+  const Tensor w = Tensor::full({4, 3, 1, 1}, 1), x = Tensor::full({2, 3, 4, 4}, 1);
+  const auto before = reorder_statistics().activations;
+  conv2d(x.contiguous(MemoryFormat::channels_last), w, Tensor());
+  EXPECT_EQ(reorder_statistics().activations, before);
+  conv2d(x, w, Tensor());
+  EXPECT_EQ(reorder_statistics().activations, before + 1);
+}
+
+TEST(Conv2d, OwnKernelsHaveTheSameBitsForAnyNumberOfThreads) {
+  const Tensor x = numbers({8, 1, 20, 20}, DType::float32), dy = numbers({8, 32, 18, 18}, DType::float32, 2);
+  const int before = num_threads();
+  std::vector<std::vector<float>> seen;
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    Tensor dw = Tensor::zeros({32, 1, 3, 3});
+    conv2d_backward_weight(dy, x, dw, false);
+    seen.push_back(dw.to_vector<float>());
+  }
+  set_num_threads(before);
+  EXPECT_EQ(seen[0], seen[1]);
+}
+
+TEST(Conv2d, ErrorsNameTheShapes) {
+  const auto f32 = [](const Shape& s) { return Tensor::zeros(s); };
+  expect_error(
+      [&] {
+        conv2d(f32({2, 3, 4, 4}), f32({8, 4, 3, 3}), Tensor());
+      },
+      "conv2d: channels do not fit: x [2, 3, 4, 4] and weight [8, 4, 3, 3] with 1 groups");
+  expect_error([&] { conv2d(f32({2, 3, 4}), f32({8, 4, 3, 3}), Tensor()); }, "got [2, 3, 4]");
+  expect_error([&] { conv2d(f32({2, 3, 4, 4}), f32({8, 3, 5, 5}), Tensor()); }, "does not fit into x [2, 3, 4, 4]");
+  expect_error(
+      [&] {
+        conv2d(f32({2, 3, 4, 4}), f32({8, 3, 3, 3}), f32({7}));
+      },
+      "bias [7] does not fit weight [8, 3, 3, 3]");
+  expect_error([&] { conv2d(f32({2, 3, 4, 4}), f32({8, 3, 3, 3}), Tensor(), {.stride = {0, 1}}); }, "stride 0");
+  expect_error(
+      [&] {
+        conv2d_backward_input(f32({2, 8, 4, 4}), f32({8, 3, 3, 3}), {2, 3, 4, 4});
+      },
+      "dy is [2, 8, 4, 4]");
+  expect_error(
+      [&] {
+        Tensor db = f32({3});
+        conv2d_backward_bias(f32({2, 8, 4, 4}), db, false);
+      },
+      "destination is [3], needed is [8]");
+  expect_error(
+      [&] {
+        Tensor none;
+        conv2d_relu_backward(f32({2, 8, 4, 4}), f32({2, 8, 4, 3}), none, false);
+      },
+      "[2, 8, 4, 4] and y [2, 8, 4, 3]");
+}
+
+}  // namespace
+}  // namespace tandem::core

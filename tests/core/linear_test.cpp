@@ -1,0 +1,121 @@
+#include "tandem/core/ops/linear.h"
+
+#include "tandem/core/parallel.h"
+#include "tests/core/kernel_check.h"
+
+namespace tandem::core {
+namespace {
+
+using namespace kernel_check;
+
+struct Case {
+  Shape x;
+  std::int64_t out;
+};
+const std::vector<Case> kCases{{{3, 4}, 5}, {{1, 1}, 1},     {{4}, 3},           {{2, 3, 7}, 9},    {{0, 4}, 5},
+                               {{3, 0}, 2}, {{70, 130}, 40}, {{2, 30, 64}, 128}, {{1, 2, 2, 3}, 1}, {{600, 33}, 34}};
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+TEST(Linear, ForwardAndGradientsAgreeWithReference) {
+  for (const DType dtype : kFloating)
+    for (const Case& c : kCases)
+      for (const Layout layout : kLayouts)
+        for (const bool accumulate : {false, true}) {
+          const std::int64_t in = c.x.back(), out = c.out;
+          Shape y_shape = c.x;
+          y_shape[y_shape.rank() - 1] = out;
+          std::int64_t rows = 1;
+          for (int d = 0; d < c.x.rank() - 1; ++d) rows *= c.x[d];
+          const Tensor x = laid_out(numbers(c.x, dtype), layout), w = laid_out(numbers({out, in}, dtype, 2), layout);
+          const Tensor b = laid_out(numbers({out}, dtype, 3), layout),
+                       dy = laid_out(numbers(y_shape, dtype, 4), layout);
+          const auto vx = x.to_vector<double>(), vw = w.to_vector<double>(), vb = b.to_vector<double>(),
+                     vdy = dy.to_vector<double>();
+          const DType gradient = dtype == DType::bfloat16 && accumulate ? DType::float32 : dtype;
+          Tensor dw = laid_out(numbers({out, in}, gradient, 5), layout),
+                 db = laid_out(numbers({out}, gradient, 6), layout);
+          std::vector<double> y(at(rows * out)), dx(at(rows * in)), rdw = dw.to_vector<double>(),
+                                                                    rdb = db.to_vector<double>();
+          if (!accumulate) std::fill(rdw.begin(), rdw.end(), 0), std::fill(rdb.begin(), rdb.end(), 0);
+          for (std::int64_t r = 0; r < rows; ++r)
+            for (std::int64_t o = 0; o < out; ++o) {
+              y[at(r * out + o)] += vb[at(o)];
+              rdb[at(o)] += vdy[at(r * out + o)];
+              for (std::int64_t i = 0; i < in; ++i) {
+                y[at(r * out + o)] += vx[at(r * in + i)] * vw[at(o * in + i)];
+                dx[at(r * in + i)] += vdy[at(r * out + o)] * vw[at(o * in + i)];
+                rdw[at(o * in + i)] += vdy[at(r * out + o)] * vx[at(r * in + i)];
+              }
+            }
+          const std::string what = fmt::format("{} {} -> {} layout {} {}", name(dtype), c.x.str(), out,
+                                               static_cast<int>(layout), accumulate);
+          const double scale = std::sqrt(static_cast<double>(std::max(in, rows) + 1));
+          const Tensor result = linear(x, w, b);
+          ASSERT_EQ(result.shape(), y_shape);
+          expect_close(result, y, scale, "y " + what);
+          expect_close(linear_backward_input(dy, w), dx, std::sqrt(static_cast<double>(out)), "dx " + what);
+          linear_backward_weight(dy, x, dw, accumulate);
+          expect_close(dw, rdw, scale, "dw " + what);
+          linear_backward_bias(dy, db, accumulate);
+          expect_close(db, rdb, scale, "db " + what);
+          for (std::int64_t i = 0; i < rows * out; ++i) y[at(i)] -= vb[at(i % out)];
+          expect_close(linear(x, w, Tensor()), y, scale, "without bias " + what);
+        }
+}
+
+TEST(Linear, PackedWeightsFollowTheWeights) {
+  const Tensor x = Tensor::full({64, 64}, 1, {.dtype = DType::bfloat16});
+  Tensor w = Tensor::full({64, 64}, 1, {.dtype = DType::bfloat16});
+  EXPECT_EQ(linear(x, w, Tensor()).to_vector<float>()[0], 64);
+  EXPECT_EQ(linear(x, w, Tensor()).to_vector<float>()[0], 64);
+  EXPECT_EQ(linear_backward_input(x, w).to_vector<float>()[0], 64);
+  w.fill(2);
+  EXPECT_EQ(linear(x, w, Tensor()).to_vector<float>()[0], 128);
+  EXPECT_EQ(linear_backward_input(x, w).to_vector<float>()[0], 128);
+}
+
+TEST(LinearBackwardBias, SameBitsForAnyNumberOfThreads) {
+  const Tensor dy = numbers({5000, 33}, DType::float32);
+  Tensor one = Tensor::zeros({33}), three = Tensor::zeros({33});
+  const int before = num_threads();
+  set_num_threads(1);
+  linear_backward_bias(dy, one, false);
+  set_num_threads(3);
+  linear_backward_bias(dy, three, false);
+  set_num_threads(before);
+  EXPECT_EQ(one.to_vector<float>(), three.to_vector<float>());
+}
+
+TEST(Linear, ErrorsNameTheShapes) {
+  const auto f32 = [](const Shape& s) { return Tensor::zeros(s); };
+  expect_error([&] { linear(f32({2, 3}), f32({4, 5}), Tensor()); }, "do not fit: [2, 3] and [4, 5]");
+  expect_error([&] { linear(f32({2, 3}), f32({4, 3}), f32({3})); }, "bias [3] does not fit weight [4, 3]");
+  expect_error(
+      [&] {
+        linear(f32({2, 3}), Tensor::zeros({4, 3}, {.dtype = DType::float64}), Tensor());
+      },
+      "dtypes differ");
+  expect_error([&] { linear_backward_input(f32({2, 3}), f32({4, 3})); }, "linear_backward_input: dy [..., out]");
+  expect_error(
+      [&] {
+        Tensor dw = f32({4, 4});
+        linear_backward_weight(f32({2, 3}), f32({2, 4}), dw, false);
+      },
+      "do not give [4, 4]");
+  expect_error(
+      [&] {
+        Tensor dw = Tensor::zeros({3, 4}, {.dtype = DType::bfloat16});
+        linear_backward_weight(f32({2, 3}), f32({2, 4}), dw, false);
+      },
+      "gradient of float32 cannot be written as bfloat16");
+  expect_error(
+      [&] {
+        Tensor db = f32({4});
+        linear_backward_bias(f32({2, 3}), db, false);
+      },
+      "[2, 3] does not give [4]");
+}
+
+}  // namespace
+}  // namespace tandem::core

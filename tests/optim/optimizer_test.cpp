@@ -1,0 +1,259 @@
+// What all optimizers promise: skipping, resuming, layouts, errors. Their numbers are compared in golden_test.cpp.
+#include "tandem/optim/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "tandem/core/random.h"
+#include "tandem/optim/adam.h"
+#include "tandem/optim/clip_grad.h"
+#include "tandem/optim/sgd.h"
+
+namespace tandem::optim {
+namespace {
+
+using core::DType;
+using core::Shape;
+
+Tensor uniform(const Shape& shape, std::uint32_t stream, DType dtype = DType::float32) {
+  Tensor tensor = Tensor::empty(shape, {.dtype = dtype});
+  core::fill_uniform(tensor, -1, 1, core::RandomContext{.seed = 4}.stream(stream));
+  return tensor;
+}
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const core::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+using Make = std::function<std::unique_ptr<Optimizer>(std::vector<Variable>)>;
+
+const std::vector<std::pair<std::string, Make>>& optimizers() {
+  static const std::vector<std::pair<std::string, Make>> all{
+      {"sgd",
+       [](auto p) { return std::make_unique<Sgd>(p, SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1}); }},
+      {"nesterov",
+       [](auto p) { return std::make_unique<Sgd>(p, SgdOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true}); }},
+      {"adam", [](auto p) { return std::make_unique<Adam>(p, AdamOptions{.lr = 0.1, .weight_decay = 0.1}); }},
+      {"adamw",
+       [](auto p) {
+         return std::make_unique<Adam>(p, AdamOptions{.lr = 0.1, .weight_decay = 0.1, .decoupled_weight_decay = true});
+       }},
+  };
+  return all;
+}
+
+void give_gradients(std::vector<Variable>& parameters, std::uint32_t step) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    parameters[i].set_grad(
+        uniform(parameters[i].shape(), 100 * (step + 1) + static_cast<std::uint32_t>(i), parameters[i].dtype()));
+}
+
+std::vector<Variable> make_parameters() {
+  return {Variable(uniform({30, 7}, 0), true), Variable(uniform({5}, 1), true),
+          Variable(uniform({3}, 2, DType::float64), true)};
+}
+
+std::vector<double> all_values(const std::vector<Variable>& parameters) {
+  std::vector<double> all;
+  for (const Variable& parameter : parameters)
+    for (const double value : parameter.data().to_vector<double>()) all.push_back(value);
+  return all;
+}
+
+TEST(Optimizer, ParametersWithoutGradientDoNotMove) {
+  for (const auto& [name, make] : optimizers()) {
+    auto parameters = make_parameters();
+    const auto optimizer = make(parameters);
+    give_gradients(parameters, 0);
+    optimizer->step();
+    const auto before = parameters[1].data().to_vector<float>(), moving = parameters[0].data().to_vector<float>();
+    give_gradients(parameters, 1);
+    parameters[1].set_grad({});  // it has momentum and weight decay, and yet
+    optimizer->step();
+    EXPECT_EQ(parameters[1].data().to_vector<float>(), before) << name;
+    EXPECT_NE(parameters[0].data().to_vector<float>(), moving) << name;
+  }
+}
+
+TEST(Optimizer, NoGradientAtAllAndEmptyParametersAreFine) {
+  for (const auto& [name, make] : optimizers()) {
+    std::vector<Variable> parameters{Variable(Tensor::zeros({0, 3}), true), Variable(uniform({2}, 0), true)};
+    const auto optimizer = make(parameters);
+    optimizer->step();
+    EXPECT_TRUE(optimizer->state_dict().empty()) << name;
+    parameters[0].set_grad(Tensor::zeros({0, 3}));
+    optimizer->step();
+    EXPECT_NO_THROW(make({})->step()) << name;
+  }
+}
+
+TEST(Optimizer, ARestoredOneContinuesWithTheSameBits) {
+  for (const auto& [name, make] : optimizers()) {
+    auto undisturbed = make_parameters(), resumed = make_parameters();
+    const auto optimizer = make(undisturbed);
+    for (std::uint32_t step = 0; step < 3; ++step) {
+      give_gradients(undisturbed, step);
+      if (step == 0) undisturbed[1].set_grad({});  // so that its count of steps differs
+      optimizer->step();
+    }
+    const auto restored = make(resumed);
+    StateDict saved;
+    for (const auto& [key, tensor] : optimizer->state_dict()) saved.emplace_back(key, tensor.clone());
+    restored->load_state_dict(saved);
+    for (std::size_t i = 0; i < resumed.size(); ++i) Tensor(resumed[i].data()).copy_from(undisturbed[i].data());
+    for (std::uint32_t step = 3; step < 6; ++step) {
+      give_gradients(undisturbed, step);
+      give_gradients(resumed, step);
+      optimizer->step();
+      restored->step();
+    }
+    EXPECT_EQ(all_values(undisturbed), all_values(resumed)) << name;
+    for (const auto& [key, tensor] : saved)
+      EXPECT_FALSE(tensor.is_same_view(core::find(restored->state_dict(), key, "test")))
+          << "loading must copy: " << key;
+  }
+}
+
+TEST(Optimizer, BadStateIsRefusedAndChangesNothing) {
+  for (const auto& [name, make] : optimizers()) {
+    auto parameters = make_parameters();
+    const auto optimizer = make(parameters);
+    give_gradients(parameters, 0);
+    optimizer->step();
+    const StateDict before = optimizer->state_dict();
+    const std::string kind = name == "sgd" || name == "nesterov" ? "momentum_buffer" : "exp_avg";
+    const auto error = [&](const std::string& key, const Shape& shape) {
+      return error_of([&] { optimizer->load_state_dict({{key, Tensor::zeros(shape)}}); });
+    };
+    EXPECT_NE(error("0." + kind, {2}).find("'0." + kind + "' has shape [2], its parameter [30, 7]"), std::string::npos)
+        << name;
+    EXPECT_NE(error("7." + kind, {5}).find("for parameter 7 of 3"), std::string::npos) << name;
+    EXPECT_NE(error("0.velocity", {30, 7}).find("velocity"), std::string::npos) << name;
+    EXPECT_NE(error("nonsense", {1}).find("nonsense"), std::string::npos) << name;
+    const StateDict after = optimizer->state_dict();
+    ASSERT_EQ(after.size(), before.size()) << name;
+    for (std::size_t i = 0; i < after.size(); ++i)
+      EXPECT_EQ(after[i].second.to_vector<double>(), before[i].second.to_vector<double>());
+  }
+}
+
+TEST(Optimizer, GradientsOfAnyLayout) {
+  for (const auto& [name, make] : optimizers()) {
+    std::vector<Variable> plain{Variable(uniform({4, 3, 2, 2}, 0), true)},
+        odd{Variable(uniform({4, 3, 2, 2}, 0), true)};
+    std::vector<Variable> odd_parameter{
+        Variable(uniform({4, 3, 2, 2}, 0).contiguous(core::MemoryFormat::channels_last), true)};
+    const auto a = make(plain), b = make(odd), c = make(odd_parameter);
+    for (std::uint32_t step = 0; step < 3; ++step) {
+      const Tensor gradient = uniform({4, 3, 2, 2}, 10 + step);
+      Tensor sliced = Tensor::full({4, 3, 2, 5}, 1e9).slice(3, 1, 3);
+      sliced.copy_from(gradient);
+      const Tensor layouts[] = {gradient.contiguous(core::MemoryFormat::channels_last), sliced, gradient};
+      plain[0].set_grad(gradient);
+      odd[0].set_grad(layouts[step]);
+      odd_parameter[0].set_grad(layouts[step]);
+      a->step();
+      b->step();
+      c->step();
+    }
+    EXPECT_EQ(all_values(plain), all_values(odd)) << name;
+    EXPECT_EQ(all_values(plain), all_values(odd_parameter)) << name;
+  }
+}
+
+TEST(Optimizer, ThreadsDoNotMatter) {
+  for (const auto& [name, make] : optimizers()) {
+    std::vector<std::vector<double>> results;
+    for (const int threads : {1, 2}) {
+      const int before = core::num_threads();
+      core::set_num_threads(threads);
+      std::vector<Variable> parameters{Variable(uniform({300, 257}, 0), true), Variable(uniform({5}, 1), true)};
+      const auto optimizer = make(parameters);
+      for (std::uint32_t step = 0; step < 2; ++step) {
+        give_gradients(parameters, step);
+        optimizer->step();
+      }
+      results.push_back(all_values(parameters));
+      core::set_num_threads(before);
+    }
+    EXPECT_EQ(results[0], results[1]) << name;
+  }
+}
+
+TEST(Optimizer, RefusesWhatItCannotTrain) {
+  const Variable constant(Tensor::zeros({2})), leaf(Tensor::zeros({2}), true);
+  EXPECT_NE(error_of([&] { Sgd({leaf, constant}, {}); }).find("parameter 1 is not a leaf"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              Sgd({leaf, leaf}, {});
+            }).find("parameter 1 of shape [2] is listed twice"),
+            std::string::npos);
+  EXPECT_THROW(Sgd({leaf}, {.nesterov = true}), core::Error);
+  EXPECT_THROW(Sgd({leaf}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), core::Error);
+  EXPECT_THROW(Adam({leaf}, {.beta1 = 1}), core::Error);
+}
+
+TEST(Optimizer, ZeroGrad) {
+  auto parameters = make_parameters();
+  Sgd sgd(parameters, {});
+  give_gradients(parameters, 0);
+  parameters[1].set_grad({});
+  sgd.zero_grad(false);
+  EXPECT_EQ(parameters[2].grad().to_vector<double>(), (std::vector<double>{0, 0, 0}));
+  EXPECT_FALSE(parameters[1].grad().defined());
+  sgd.zero_grad();
+  EXPECT_FALSE(parameters[0].grad().defined());
+}
+
+// An optimizer's step is a change in place: backward through the old weights must be refused.
+TEST(Optimizer, AStepIsNoticedByBackward) {
+  auto parameters = make_parameters();
+  const auto optimizer = optimizers()[0].second(parameters);
+  give_gradients(parameters, 0);
+  const std::uint64_t version = parameters[0].data().version();
+  optimizer->step();
+  EXPECT_GT(parameters[0].data().version(), version);
+}
+
+TEST(ClipGradNorm, SameBitsForAnyNumberOfThreads) {
+  std::vector<Variable> parameters{Variable(Tensor::zeros({1000, 1003}), true), Variable(Tensor::zeros({17}), true)};
+  give_gradients(parameters, 0);
+  std::vector<double> norms;
+  for (const int threads : {1, 2, 3}) {
+    const int before = core::num_threads();
+    core::set_num_threads(threads);
+    norms.push_back(grad_norm(parameters));
+    core::set_num_threads(before);
+  }
+  EXPECT_EQ(norms[0], norms[1]);
+  EXPECT_EQ(norms[0], norms[2]);
+  double squares = 0;
+  for (const Variable& parameter : parameters)
+    for (const double g : parameter.grad().to_vector<double>()) squares += g * g;
+  EXPECT_NEAR(norms[0], std::sqrt(squares), 1e-10 * std::sqrt(squares));
+}
+
+TEST(ClipGradNorm, OddLayoutsAndBounds) {
+  std::vector<Variable> parameters{Variable(Tensor::zeros({2, 3}), true), Variable(Tensor::zeros({2}), true)};
+  Tensor whole = Tensor::full({2, 6}, 5);
+  Tensor part = whole.slice(1, 0, 6, 2);
+  part.fill(3);
+  parameters[0].set_grad(part);  // norm sqrt(6 * 9)
+  EXPECT_DOUBLE_EQ(clip_grad_norm(parameters, 100), std::sqrt(54.0));
+  EXPECT_EQ(part.to_vector<float>(), std::vector<float>(6, 3)) << "below the bound nothing is scaled";
+  EXPECT_DOUBLE_EQ(clip_grad_norm(parameters, 1), std::sqrt(54.0));
+  EXPECT_NEAR(grad_norm(parameters), 1, 1e-6);
+  EXPECT_EQ(whole.slice(1, 1, 6, 2).to_vector<float>(), std::vector<float>(6, 5))
+      << "only the gradient itself is scaled";
+  EXPECT_THROW(clip_grad_norm(parameters, 0), core::Error);
+  EXPECT_THROW(clip_grad_norm(parameters, std::nan("")), core::Error);
+}
+
+}  // namespace
+}  // namespace tandem::optim
