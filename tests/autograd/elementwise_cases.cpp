@@ -150,7 +150,6 @@ Cases elementwise_cases() {
   }
   const Unary clamped = [](const Variable& x) { return clamp(x, -1, 0.5); };
   add_unary(cases, "clamp", clamped);
-  add_kinks(cases, "clamp", clamped);
   add_cast(cases);
   add_binary(cases, "add", add);
   add_binary(cases, "sub", sub);
@@ -170,7 +169,7 @@ Cases elementwise_cases() {
   add_operator("operator+", "all", [](V a, V b) { return (a + b) + (a + 2.0) + (3.0 + b); });
   add_operator("operator-", "all", [](V a, V b) { return (a - b) - (b - 2.0) - (3.0 - a) - (-b); });
   add_operator("operator*", "all", [](V a, V b) { return (a * b) * (b * 2.0) * (3.0 * a); });
-  add_operator("operator/", "all", [](V a, V b) { return (a / b) / (2.0 / b) + a / 4.0; });
+  add_operator("operator/", "all", [](V a, V b) { return (a / b) / (2.0 / a) + a / 4.0; });
   add_where(cases);
   add_reduction(cases, "sum", sum);
   add_reduction(cases, "mean", mean);

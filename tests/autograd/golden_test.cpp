@@ -25,11 +25,11 @@ void check_case(const OperatorCase& c, GoldenFile& file, double tolerance) {
     inputs.emplace_back(arranged(values, c.inputs[i].layout), true);
   }
   const Variable output = c.function(inputs);
-  expect_near(output.data(), file[prefix + "out"], tolerance, "output", 1e-2);
+  expect_near(output.data(), file[prefix + "out"], tolerance, "output", 0.1);
   output.backward({.gradient = file[prefix + "dout"]});
   for (std::size_t i = 0; i < inputs.size(); ++i)
     expect_near(inputs[i].grad(), file[prefix + "din" + std::to_string(i)], tolerance,
-                "gradient of input " + std::to_string(i), 1e-2);
+                "gradient of input " + std::to_string(i), 0.1);
 }
 
 void check_all(const std::string& name, double tolerance) {

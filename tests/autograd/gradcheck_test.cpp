@@ -172,6 +172,13 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, Operator, ::testing::ValuesIn(declared_operators()), test_name);
 
+// A convention, and not every version of PyTorch's: there it is 0 in newer ones.
+TEST(Clamp, GradientIsOneOnTheBounds) {
+  const Variable x(Tensor::from(std::vector<double>{-2, -1, 0, 0.5, 2}), true);
+  sum(clamp(x, -1, 0.5)).backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{0, 1, 1, 1, 0}));
+}
+
 // The tester tested: wrong gradients must not pass.
 TEST(Gradcheck, RejectsAPlantedWrongGradient) {
   const auto planted = [](double factor, double offset) {

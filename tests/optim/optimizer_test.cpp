@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 
+#include "tandem/core/parallel.h"
 #include "tandem/core/random.h"
 #include "tandem/optim/adam.h"
 #include "tandem/optim/clip_grad.h"

@@ -1,9 +1,12 @@
 #include "tools/bench/ops.h"
 
+#include <fmt/core.h>
 #include <chrono>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "tandem/core/error.h"
 #include "tandem/core/parallel.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/operator_jobs.h"

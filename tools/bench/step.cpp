@@ -128,6 +128,7 @@ class StepBench {
 };
 
 void run_step(StepSettings settings) {
+  const auto resident_at_start = static_cast<double>(peak_resident_bytes());
   const ModelDefaults& defaults = defaults_of(settings.model);
   if (settings.batch_size == 0) settings.batch_size = defaults.batch_size;
   if (settings.steps == 0) settings.steps = defaults.steps;
@@ -172,6 +173,7 @@ void run_step(StepSettings settings) {
   json["activation_reorders_per_step"] =
       static_cast<double>(reorders.activations - reorders_before.activations) / steps;
   json["peak_rss_mb"] = static_cast<double>(peak_resident_bytes()) / kMiB;
+  json["start_rss_mb"] = resident_at_start / kMiB;
   json["last_loss"] = bench.last_loss();
   fmt::print(
       "\n{:.1f} samples/s; {:.1f} allocations a step, {:.2f} of them fresh; tensors {:.1f} MiB at most, process {:.1f} "

@@ -32,7 +32,7 @@ void draw(const PhiloxStream& stream, std::uint64_t first, std::uint64_t thresho
     key1 += 0xBB67AE85u;
   }
   // (word - threshold) borrows, so bit 63 is set, where word < threshold.
-  const auto kept = [threshold](Lanes word) { return (((word & kLow) - threshold) >> 63) ^ 1u; };
+  const auto kept = [threshold](const Lanes& word) { return (((word & kLow) - threshold) >> 63) ^ 1u; };
   const Lanes bytes = kept(a) | (kept(b) << 8) | (kept(c) << 16) | (kept(d) << 24);
   for (int lane = 0; lane < kLanes; ++lane) {
     const auto four = static_cast<std::uint32_t>(bytes[lane]);

@@ -64,6 +64,7 @@ void embedding(const Tensor& weight, const Tensor& indices, Tensor& output) {
   const std::int64_t row_step = weight.strides()[0], step = weight.strides()[1];
   const std::int64_t* rows = indices.data<std::int64_t>();
   check_range("embedding", rows, n, weight.shape()[0]);
+  if (output.numel() == 0) return;
   visit_all(weight.dtype(), [&]<class T>() {
     const T* in = weight.data<T>();
     T* out = output.mutable_data<T>();

@@ -107,7 +107,7 @@ void multiply_bfloat16(const Tensor& a, const Tensor& b, Tensor& out, bool accum
   }
   if (strides.rank() == flat.rank() && is_blas_matrix(out)) {
     Tensor view(out.storage(), flat, strides, out.offset(), out.dtype());
-    if (onednn::matmul_bfloat16(left, right, Tensor(), view, accumulate, false)) return;
+    if (onednn::run_matmul(left, right, Tensor(), view, accumulate, false)) return;
   }
   Tensor sums = Tensor::empty(out.shape(), {.dtype = DType::float32});
   multiply<float>(as_blas_matrix(a.to(DType::float32)), as_blas_matrix(b.to(DType::float32)), sums, false);

@@ -126,7 +126,7 @@ void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to
   make_reorder(from_desc, to_desc, accumulate).run({{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
-bool matmul_bfloat16(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b) {
+bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b) {
   thread_local Cache cache;
   Key key;
   add_layout(key, a);

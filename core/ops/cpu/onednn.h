@@ -102,9 +102,9 @@ Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumu
 /// to = from, or to += from, across layouts and types.
 void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate);
 
-/// a (M x K) b (K x N) in bfloat16, sums in float; out bfloat16 or float32, also written with a sum. `bias` [N] may be
-/// undefined. Leading dimension of batches as in matmul, at most one. `pack_b` keeps b in oneDNN's favourite layout for
-/// the next call. False where oneDNN has no fast code: nothing was written.
-bool matmul_bfloat16(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b);
+/// a (M x K) b (K x N) in float32 or bfloat16, sums in float; out as the operands or float32, overwritten or added to.
+/// `bias` [N] may be undefined. Leading dimension of batches as in matmul, at most one. `pack_b` keeps b in oneDNN's
+/// favourite layout for the next call. False where oneDNN has no fast code: nothing was written.
+bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b);
 
 }  // namespace tandem::core::cpu::onednn

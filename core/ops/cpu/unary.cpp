@@ -1,7 +1,10 @@
 #include "tandem/core/ops/unary.h"
 
+// GCC 12 warns of its own AVX-512 intrinsics (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
 #include <cmath>
-#include <Eigen/Core>
+#include <experimental/simd>
 
 #include "tandem/core/ops/cpu/strided.h"
 #include "tandem/core/ops/cpu/vector_math.h"
@@ -61,12 +64,15 @@ void map(const Tensor& x, Tensor& y, F f) {
                         });
 }
 
-// A square root that may set errno stays scalar, so this one is told not to.
-[[gnu::noinline, gnu::optimize("no-math-errno")]] void sqrt_block(float* x, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) x[i] = __builtin_sqrtf(x[i]);
-}
-[[gnu::noinline, gnu::optimize("no-math-errno")]] void sqrt_block(double* x, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) x[i] = __builtin_sqrt(x[i]);
+// std::sqrt may set errno, for which a loop of it stays scalar.
+template <class C>
+void sqrt_block(C* x, std::int64_t n) {
+  using Vector = std::experimental::native_simd<C>;
+  constexpr auto kWidth = static_cast<std::int64_t>(Vector::size());
+  std::int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth)
+    sqrt(Vector(x + i, std::experimental::element_aligned)).copy_to(x + i, std::experimental::element_aligned);
+  for (; i < n; ++i) x[i] = std::sqrt(x[i]);
 }
 
 template <class T>

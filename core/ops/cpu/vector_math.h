@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 #include <utility>
 
 namespace tandem::core::cpu {
@@ -101,13 +102,14 @@ template <class T>
 [[gnu::always_inline]] inline T vector_log(T x) {
   using Traits = FloatTraits<T>;
   using Int = typename Traits::Int;
+  using Unsigned = std::make_unsigned_t<Int>;  // a negative x would overflow
   constexpr Int kFractionMask = (Int{1} << Traits::kFractionBits) - 1;
   constexpr T kLift = static_cast<T>(std::int64_t{1} << (Traits::kFractionBits + 1));
   const bool subnormal = x < std::numeric_limits<T>::min();
   const T lifted = subnormal ? x * kLift : x;
   // x = 2^n m with m in [sqrt(1/2), sqrt(2)): counted in bits from sqrt(1/2).
   constexpr Int kOrigin = std::bit_cast<Int>(std::numbers::sqrt2_v<T> / 2);
-  const Int bits = std::bit_cast<Int>(lifted) - kOrigin;
+  const Int bits = static_cast<Int>(std::bit_cast<Unsigned>(lifted) - static_cast<Unsigned>(kOrigin));
   const Int exponent = (bits >> Traits::kFractionBits) - (subnormal ? Traits::kFractionBits + 1 : 0);
   const T n = static_cast<T>(exponent);
   const T f = std::bit_cast<T>((bits & kFractionMask) + kOrigin) - 1;
