@@ -31,7 +31,7 @@ struct Allowed {
   std::function<bool(const T&)> check = [](const T&) { return true; };
 };
 
-Allowed<std::string> any_text(std::string text) { return {.text = std::move(text)}; }
+Allowed<std::string> any_text(const char* text) { return {.text = text}; }
 Allowed<bool> on_or_off() { return {.text = "true or false"}; }
 Allowed<std::int64_t> at_least(std::int64_t low) {
   return {fmt::format("a whole number, at least {}", low), [low](std::int64_t value) { return value >= low; }};
@@ -119,14 +119,14 @@ json write_json(const Field& field) {
 
 class Table {
  public:
-  void group(std::string name) { group_ = std::move(name); }
+  void group(const char* name) { group_ = name; }
 
   template <class Field, class T = typename Value<Field>::type>
-  Setting& row(std::string name, Field& field, Allowed<T> allowed, std::string help) {
+  Setting& row(const char* name, Field& field, Allowed<T> allowed, const char* help) {
     return rows_.emplace_back(
-        Setting{.name = std::move(name),
+        Setting{.name = name,
                 .group = group_,
-                .help = std::move(help),
+                .help = help,
                 .allowed = allowed.text,
                 .is_switch = std::is_same_v<T, bool>,
                 .read = [&field, allowed](const std::string& text) { return read(text, field, allowed); },
