@@ -81,6 +81,7 @@ TEST(Settings, bad_values_name_flag_value_and_what_is_allowed) {
                        {"--batch-size", std::string("'") + value + "'", "a whole number, at least 1"});
   for (const char* value : {"nan", "inf", "-0.1", "1e999", "fast"})
     expect_usage_error({"--lr", value}, {"--lr", std::string("'") + value + "'", "a number, at least 0"});
+  expect_usage_error({"--threads", "5000000000"}, {"--threads", "from 1 to 1024"});
   expect_usage_error({"--dropout", "1.5"}, {"--dropout", "'1.5'", "from 0 to 1"});
   expect_usage_error({"--momentum", "1"}, {"--momentum", "'1'", "from 0 to below 1"});
   expect_usage_error({"--clip-grad-norm", "0"}, {"--clip-grad-norm", "'0'", "above 0"});

@@ -50,7 +50,7 @@ class TrainTest : public testing::Test {
   /// `arguments` as in a shell, with the test's own folder as the current one.
   Outcome train(const std::string& arguments) const {
     const fs::path out = fs::path(folder_.string() + ".out"), err = fs::path(folder_.string() + ".err");
-    const std::string command = "cd '" + folder_.string() + "' && '" TANDEM_TRAIN "' " + arguments + " >'" +
+    const std::string command = "cd '" + folder_.string() + "' && { '" TANDEM_TRAIN "' " + arguments + "; } >'" +
                                 out.string() + "' 2>'" + err.string() + "'";
     const int status = std::system(command.c_str());
     Outcome outcome{.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,

@@ -56,7 +56,7 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 
 RunIdentity run_identity(const Settings& settings, std::int64_t samples) {
   return {{"--model", settings.model},
-          {"--data", *settings.data},
+          {"--data", settings.data->substr(0, settings.data->find(':'))},  // a file may be moved
           {"samples", std::to_string(samples)},
           {"--batch-size", std::to_string(settings.batch_size)},
           {"--accumulation-steps", std::to_string(settings.accumulation_steps)},

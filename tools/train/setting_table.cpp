@@ -31,10 +31,14 @@ struct Allowed {
   std::function<bool(const T&)> check = [](const T&) { return true; };
 };
 
-Allowed<std::string> any_text(std::string text) { return {.text = std::move(text)}; }
+Allowed<std::string> any_text(const char* text) { return {.text = text}; }
 Allowed<bool> on_or_off() { return {.text = "true or false"}; }
 Allowed<std::int64_t> at_least(std::int64_t low) {
   return {fmt::format("a whole number, at least {}", low), [low](std::int64_t value) { return value >= low; }};
+}
+Allowed<std::int64_t> between(std::int64_t low, std::int64_t high) {
+  return {fmt::format("a whole number from {} to {}", low, high),
+          [=](std::int64_t value) { return value >= low && value <= high; }};
 }
 Allowed<double> above_zero() {
   return {"a number above 0", [](double value) { return value > 0; }};
@@ -115,14 +119,14 @@ json write_json(const Field& field) {
 
 class Table {
  public:
-  void group(std::string name) { group_ = std::move(name); }
+  void group(const char* name) { group_ = name; }
 
   template <class Field, class T = typename Value<Field>::type>
-  Setting& row(std::string name, Field& field, Allowed<T> allowed, std::string help) {
+  Setting& row(const char* name, Field& field, Allowed<T> allowed, const char* help) {
     return rows_.emplace_back(
-        Setting{.name = std::move(name),
+        Setting{.name = name,
                 .group = group_,
-                .help = std::move(help),
+                .help = help,
                 .allowed = allowed.text,
                 .is_switch = std::is_same_v<T, bool>,
                 .read = [&field, allowed](const std::string& text) { return read(text, field, allowed); },
@@ -148,7 +152,7 @@ void add_model_and_length(Table& table, Settings& s) {
   table.row("synthetic-samples", s.synthetic_samples, at_least(1), "Training samples of --data synthetic [4096]");
   table.group("Length");
   table.row("batch-size", s.batch_size, at_least(1), "Samples of a micro-step [64]");
-  table.row("accumulation-steps", s.accumulation_steps, at_least(1), "Micro-steps of an update [1]");
+  table.row("accumulation-steps", s.accumulation_steps, between(1, 1 << 16), "Micro-steps of an update [1]");
   table.row("epochs", s.epochs, at_least(1), "Passes over the data [1, without --steps]");
   table.row("steps", s.steps, at_least(1),
             "Updates, over as many epochs as needed; with --epochs: whichever is reached first");
@@ -159,7 +163,7 @@ void add_model_and_length(Table& table, Settings& s) {
 void add_optimization(Table& table, Settings& s) {
   table.group("Optimization");
   table.row("optimizer", s.optimizer, one_of({"sgd", "adam", "adamw"}), "Update rule [sgd]");
-  table.row("lr", s.lr, not_negative(), "Learning rate [sgd: 0.05 for mlp, else 0.02; adam, adamw: 0.001]");
+  table.row("lr", s.lr, not_negative(), "Learning rate [sgd: 0.01; adam, adamw: 0.001]");
   table.row("momentum", s.momentum, fraction(1, false), "Of sgd [0.9]");
   table.row("nesterov", s.nesterov, on_or_off(), "Nesterov's momentum");
   table.row("weight-decay", s.weight_decay, not_negative(), "Pull towards zero [adamw: 0.01, else 0]");
@@ -176,7 +180,7 @@ void add_computation(Table& table, Settings& s) {
   table.group("Computation");
   table.row("device", s.device, one_of({"cpu"}), "Where it is computed [cpu]");
   table.row("precision", s.precision, one_of({"fp32", "fp64"}), "Of all arithmetic [fp32]");
-  table.row("threads", s.threads, at_least(1), "Compute threads [cores]");
+  table.row("threads", s.threads, between(1, 1024), "Compute threads [cores]");
   table.row("seed", s.seed, at_least(0), "Of initial weights, order of samples, and dropout [0]");
 }
 

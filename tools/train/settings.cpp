@@ -21,14 +21,8 @@ void resolve_data(Settings& s) {
   }
 }
 
-// Rates that train the models here well with 64 to 128 samples an update.
-double default_lr(const Settings& s) {
-  if (s.optimizer != "sgd") return 1e-3;
-  return s.model == "mlp" ? 0.05 : 0.02;
-}
-
 void resolve_optimizer(Settings& s) {
-  if (!s.lr) s.lr = default_lr(s);
+  if (!s.lr) s.lr = s.optimizer == "sgd" ? 0.01 : 0.001;
   if (!s.weight_decay) s.weight_decay = s.optimizer == "adamw" ? 0.01 : 0.0;
   if (s.optimizer == "sgd") {
     if (!s.momentum) s.momentum = 0.9;
