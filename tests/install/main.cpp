@@ -1,24 +1,48 @@
-// What a user's first program does: make tensors, view, copy, print. Exits 1 where a value is wrong.
+// What a user's first program does: a small network, a few training steps, an error that is caught. Exits 1 where something is wrong.
 #include <cstdio>
-#include <vector>
+#include <string>
 
-#include "tandem/core/tensor.h"
+#include "tandem/autograd/graph_printer.h"
+#include "tandem/core/random.h"
+#include "tandem/models/model_zoo.h"
+#include "tandem/nn/activation.h"
+#include "tandem/nn/linear.h"
+#include "tandem/nn/loss.h"
+#include "tandem/nn/sequential.h"
+#include "tandem/optim/sgd.h"
 
-using tandem::core::DType;
-using tandem::core::Tensor;
+using namespace tandem;
 
 int main() {
-  const Tensor t = Tensor::arange(6, DType::float32).reshape({2, 3});
-  const Tensor columns = t.transpose(0, 1).contiguous();
-  const Tensor half = columns.to(DType::bfloat16);
-  std::printf("%s\n", half.str().c_str());
+  core::Generator random(0);
+  nn::Sequential net;
+  net.add<nn::Linear>(16, 32, random).add<nn::ReLU>().add<nn::Linear>(32, 10, random);
+  optim::Sgd sgd(net.parameters(), {.lr = 0.1, .momentum = 0.9});
 
-  bool rejected = false;
-  try {
-    (void)t.reshape({4, 2});
-  } catch (const tandem::core::Error& error) {
-    std::printf("%s\n", error.what());
-    rejected = true;
+  core::Tensor input = core::Tensor::empty({8, 16});
+  core::fill_uniform(input, -1, 1, random.next());
+  const core::Tensor target = core::Tensor::arange(8);
+
+  double first = 0, last = 0;
+  for (int step = 0; step < 50; ++step) {
+    const auto loss = nn::cross_entropy(net.forward(input), target);
+    loss.backward();
+    sgd.step();
+    sgd.zero_grad();
+    last = loss.data().item();
+    if (step == 0) {
+      first = last;
+      std::printf("%s", autograd::print_graph(loss).c_str());
+    }
   }
-  return half.to_vector<float>() == std::vector<float>{0, 3, 1, 4, 2, 5} && rejected ? 0 : 1;
+  std::printf("loss %.4f -> %.4f\n", first, last);
+
+  std::string error;
+  try {
+    models::make_model("no such model");
+  } catch (const core::Error& e) {
+    error = e.what();
+    std::printf("%s\n", e.what());
+  }
+  return first > 2 && last < 0.5 && error.find("convnet") != std::string::npos ? 0 : 1;
 }
