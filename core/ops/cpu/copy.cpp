@@ -1,5 +1,6 @@
 #include "tandem/core/ops/copy.h"
 
+#include <cstddef>
 #include <cstring>
 
 #include "tandem/core/ops/cpu/strided.h"
@@ -16,8 +17,11 @@ To convert(From value) {
   }
 }
 
+// n elements, each `stride` elements after the one before; the pointers are to the first.
 template <class To, class From>
-void copy_run(To* to, std::int64_t to_stride, const From* from, std::int64_t from_stride, std::int64_t n) {
+void copy_run(void* to_void, std::int64_t to_stride, const void* from_void, std::int64_t from_stride, std::int64_t n) {
+  To* to = static_cast<To*>(to_void);
+  const From* from = static_cast<const From*>(from_void);
   if (to_stride == 1 && from_stride == 1) {
     if constexpr (std::is_same_v<To, From>) {
       std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(To));
@@ -29,18 +33,26 @@ void copy_run(To* to, std::int64_t to_stride, const From* from, std::int64_t fro
   }
 }
 
+using CopyRun = decltype(&copy_run<float, float>);
+
+// A pointer, so that the walk below is compiled once and not for each of the 64 pairs of types.
+CopyRun copy_run_of(DType to, DType from) {
+  return visit_all(to, [from]<class To>() {
+    return visit_all(from, []<class From>() -> CopyRun { return &copy_run<To, From>; });
+  });
+}
+
 }  // namespace
 
 void copy(const Tensor& source, Tensor& destination) {
   const auto plan = make_plan<2>(source.shape(), {&destination.strides(), &source.strides()});
-  visit_all(destination.dtype(), [&]<class To>() {
-    visit_all(source.dtype(), [&]<class From>() {
-      To* to = destination.mutable_data<To>();
-      const From* from = source.data<From>();
-      for_each_run(plan, [&](const auto& offsets, std::int64_t n, const auto& strides) {
-        copy_run(to + offsets[0], strides[0], from + offsets[1], strides[1], n);
-      });
-    });
+  const CopyRun run = copy_run_of(destination.dtype(), source.dtype());
+  auto* to = static_cast<std::byte*>(destination.mutable_raw_data());
+  const auto* from = static_cast<const std::byte*>(source.raw_data());
+  const auto to_bytes = static_cast<std::int64_t>(item_size(destination.dtype()));
+  const auto from_bytes = static_cast<std::int64_t>(item_size(source.dtype()));
+  for_each_run(plan, [&](const auto& offsets, std::int64_t n, const auto& strides) {
+    run(to + offsets[0] * to_bytes, strides[0], from + offsets[1] * from_bytes, strides[1], n);
   });
 }
 
