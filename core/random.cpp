@@ -1,38 +1,15 @@
 #include "tandem/core/random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <numeric>
 
+#include "tandem/core/philox.h"
+
 namespace tandem::core {
 namespace {
-
-constexpr int kRounds = 10;
-constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
-constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;  // golden ratio, sqrt(3) - 1
-
-// The rounds on `Lanes` counters at once, laid out so that the compiler uses vector registers.
-template <int Lanes>
-void philox(const PhiloxStream& stream, std::uint32_t first_block, std::uint32_t (&out)[4][Lanes]) {
-  for (int lane = 0; lane < Lanes; ++lane) {
-    out[0][lane] = first_block + static_cast<std::uint32_t>(lane);
-    for (int word = 1; word < 4; ++word) out[word][lane] = stream.counter[static_cast<std::size_t>(word - 1)];
-  }
-  std::uint32_t key0 = stream.key[0], key1 = stream.key[1];
-  for (int round = 0; round < kRounds; ++round) {
-    for (int lane = 0; lane < Lanes; ++lane) {
-      const std::uint64_t product0 = std::uint64_t{kMultiplier0} * out[0][lane];
-      const std::uint64_t product1 = std::uint64_t{kMultiplier1} * out[2][lane];
-      out[0][lane] = static_cast<std::uint32_t>(product1 >> 32) ^ out[1][lane] ^ key0;
-      out[1][lane] = static_cast<std::uint32_t>(product1);
-      out[2][lane] = static_cast<std::uint32_t>(product0 >> 32) ^ out[3][lane] ^ key1;
-      out[3][lane] = static_cast<std::uint32_t>(product0);
-    }
-    key0 += kWeyl0;
-    key1 += kWeyl1;
-  }
-}
 
 // 53 random bits of two words, in [0, 1).
 double unit_double(std::uint32_t high, std::uint32_t low) {
@@ -65,10 +42,12 @@ T last_below(double low, double high) {
 // Calls f(i, word0, word1) for each element: half a block each.
 template <class F>
 void for_each_pair(std::int64_t n, const PhiloxStream& stream, F&& f) {
-  for (std::int64_t i = 0; i < n; i += 2) {
-    const auto words = stream.block(static_cast<std::uint32_t>(i / 2));
-    f(i, words[0], words[1]);
-    if (i + 1 < n) f(i + 1, words[2], words[3]);
+  constexpr std::int64_t kAtOnce = 256;
+  std::uint32_t words[2 * kAtOnce];
+  for (std::int64_t i = 0; i < n; i += kAtOnce) {
+    const std::int64_t count = std::min(kAtOnce, n - i);
+    stream.words(static_cast<std::uint32_t>(i / 2), words, 2 * count);
+    for (std::int64_t k = 0; k < count; ++k) f(i + k, words[2 * k], words[2 * k + 1]);
   }
 }
 
@@ -79,18 +58,17 @@ void check_contiguous(const char* op, const Tensor& out) {
 }  // namespace
 
 std::array<std::uint32_t, 4> PhiloxStream::block(std::uint32_t index) const {
-  std::uint32_t out[4][1];
-  philox<1>(*this, index, out);
-  return {out[0][0], out[1][0], out[2][0], out[3][0]};
+  std::array<std::uint32_t, 4> block;
+  words(index, block.data(), 4);
+  return block;
 }
 
 void PhiloxStream::words(std::uint32_t first_block, std::uint32_t* out, std::int64_t n) const {
-  constexpr int kLanes = 32;
-  std::uint32_t lanes[4][kLanes];
-  for (std::int64_t i = 0; i < n; i += 4 * kLanes) {
-    philox<kLanes>(*this, first_block + static_cast<std::uint32_t>(i / 4), lanes);
-    const std::int64_t count = std::min<std::int64_t>(n - i, 4 * kLanes);
-    for (std::int64_t k = 0; k < count; ++k) out[i + k] = lanes[k % 4][k / 4];
+  for (std::int64_t i = 0; i < n; i += 4 * philox::kLanes) {
+    const auto blocks = philox::blocks(*this, std::uint64_t{first_block} + static_cast<std::uint64_t>(i / 4));
+    const std::int64_t count = std::min<std::int64_t>(n - i, 4 * philox::kLanes);
+    for (std::int64_t k = 0; k < count; ++k)
+      out[i + k] = static_cast<std::uint32_t>(blocks[static_cast<std::size_t>(k % 4)][k / 4]);
   }
 }
 

@@ -5,36 +5,20 @@
 #include <cstring>
 
 #include "tandem/core/ops/cpu/strided.h"
+#include "tandem/core/philox.h"
 
 namespace tandem::core::cpu {
 namespace {
 
-// Philox4x32-10 (core/random.h), which must agree with PhiloxStream::block word for word: here shaped for speed. A
-// 32-bit word lives in a 64-bit lane, whose upper half is garbage between rounds, so that one multiplication gives both
-// halves of the product; and the transposition into word order happens on mask bytes, not on words.
-constexpr int kLanes = 16, kGroup = 4 * kLanes;  // blocks, and words (elements), per call
-using Lanes = std::uint64_t __attribute__((vector_size(8 * kLanes)));
-constexpr std::uint64_t kLow = 0xffffffffu;
+constexpr int kGroup = 4 * philox::kLanes;  // words (elements) that are drawn together
 
-// keep[i] = word i of the blocks from `first` on >= threshold, for kGroup words.
+// keep[i] = word i of the blocks from `first` on >= threshold, for kGroup words. Mask bytes are transposed into word order, not words.
 void draw(const PhiloxStream& stream, std::uint64_t first, std::uint64_t threshold, std::uint8_t* keep) {
-  Lanes a = (Lanes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} + first) & kLow;
-  Lanes b = Lanes{} + stream.counter[0], c = Lanes{} + stream.counter[1], d = Lanes{} + stream.counter[2];
-  std::uint32_t key0 = stream.key[0], key1 = stream.key[1];
-#pragma GCC unroll 10
-  for (int round = 0; round < 10; ++round) {
-    const Lanes product0 = (a & kLow) * 0xD2511F53u, product1 = (c & kLow) * 0xCD9E8D57u;
-    a = (product1 >> 32) ^ b ^ key0;
-    b = product1;
-    c = (product0 >> 32) ^ d ^ key1;
-    d = product0;
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
   // (word - threshold) borrows, so bit 63 is set, where word < threshold.
-  const auto kept = [threshold](const Lanes& word) { return (((word & kLow) - threshold) >> 63) ^ 1u; };
-  const Lanes bytes = kept(a) | (kept(b) << 8) | (kept(c) << 16) | (kept(d) << 24);
-  for (int lane = 0; lane < kLanes; ++lane) {
+  const auto kept = [threshold](const philox::Lanes& word) { return (((word & philox::kWord) - threshold) >> 63) ^ 1u; };
+  const auto [a, b, c, d] = philox::blocks(stream, first);
+  const philox::Lanes bytes = kept(a) | (kept(b) << 8) | (kept(c) << 16) | (kept(d) << 24);
+  for (int lane = 0; lane < philox::kLanes; ++lane) {
     const auto four = static_cast<std::uint32_t>(bytes[lane]);
     std::memcpy(keep + 4 * lane, &four, 4);
   }
