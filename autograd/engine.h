@@ -33,6 +33,9 @@ void backward(const Variable& root, const BackwardOptions& options);
 /// One run of backward. Observers see it.
 class BackwardPass {
  public:
+  BackwardPass(const BackwardPass&) = delete;
+  BackwardPass& operator=(const BackwardPass&) = delete;
+
   /// Queues a callback for after the last node and the last leaf. May be called from hooks and from other callbacks of this pass.
   void at_end(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
 
@@ -42,8 +45,6 @@ class BackwardPass {
 
   explicit BackwardPass(bool retain_graph) : retain_graph_(retain_graph) {}
   ~BackwardPass();
-  BackwardPass(const BackwardPass&) = delete;
-  BackwardPass& operator=(const BackwardPass&) = delete;
 
   void run(const Variable& root, Tensor gradient);
   void discover(const Edge& root);
