@@ -99,11 +99,11 @@ Registration Variable::set_gradient_destination(Tensor memory) const {
 
 Registration Variable::observe_backward(BackwardObserver& observer) const {
   Leaf& leaf = leaf_of(state_, "observe_backward");
+  if (std::find(leaf.observers.begin(), leaf.observers.end(), &observer) != leaf.observers.end())
+    core::fail("observe_backward: this observer already watches the leaf of shape {}", state_->data.shape().str());
   leaf.observers.push_back(&observer);
   return Registration([state = state_, &observer] {
-    auto& observers = state->leaf->observers;
-    const auto it = std::find(observers.begin(), observers.end(), &observer);
-    if (it != observers.end()) observers.erase(it);
+    std::erase(state->leaf->observers, &observer);
   });
 }
 

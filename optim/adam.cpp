@@ -40,8 +40,7 @@ void Adam::step_dtype() {
     segments.push_back({{parameter.mutable_data<T>(),
                          gradient.data<T>(),
                          {s.exp_avg.template mutable_data<T>(), s.exp_avg_sq.template mutable_data<T>()},
-                         parameter.numel(),
-                         i},
+                         parameter.numel()},
                         static_cast<T>(lr_ / correction1),
                         static_cast<T>(1 / std::sqrt(correction2))});
     keep.push_back(std::move(gradient));

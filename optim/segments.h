@@ -4,6 +4,7 @@
 // they lay one behind the other, and splits that walk evenly over the threads, so a thousand small tensors cost one parallel region.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -19,7 +20,6 @@ struct Segment {
   const T* gradient;
   std::array<T*, States> state;
   std::int64_t count;
-  std::size_t index;  ///< the parameter's position in the optimizer
 };
 
 /// Calls kernel(segment, begin, end) on pieces that cover all elements of all segments once. Elementwise work only.

@@ -31,7 +31,7 @@ void Sgd::step_dtype() {
     const bool first_step = !buffer.defined();
     if (options_.momentum != 0 && first_step) buffer = Tensor::empty_like(parameter);
     T* state = options_.momentum != 0 ? buffer.template mutable_data<T>() : nullptr;
-    segments.push_back({{parameter.mutable_data<T>(), gradient.data<T>(), {state}, parameter.numel(), i}, first_step});
+    segments.push_back({{parameter.mutable_data<T>(), gradient.data<T>(), {state}, parameter.numel()}, first_step});
     keep.push_back(std::move(gradient));
   }
   if (segments.empty()) return;

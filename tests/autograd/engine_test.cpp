@@ -125,6 +125,8 @@ TEST(Engine, Contract04_ObserversOnceBeforeTheFirstNodeCallbacksOnceAfterTheLast
   ASSERT_EQ(observer.reached.size(), 2u);
   EXPECT_TRUE((observer.reached[0].is(x) && observer.reached[1].is(y)) || (observer.reached[0].is(y) && observer.reached[1].is(x)));
 
+  EXPECT_NE(error_of([&] { (void)x.observe_backward(observer); }).find("already watches"), std::string::npos);
+
   // A backward that reaches none of its leaves is none of its business.
   Variable other = leaf(4);
   (other * other).backward();
