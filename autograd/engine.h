@@ -2,8 +2,8 @@
 //
 //   discover    walk from the root along the edges; count for each node and leaf the contributions that will come
 //   announce    tell each observer which of its leaves will be reached; take over gradients that the user replaced
-//   run         of the nodes whose gradient is complete, always the one created last; a leaf whose last contribution arrived
-//               accumulates and runs its hooks there and then
+//   run         of the nodes whose gradient is complete, always the one created last; a leaf whose last contribution
+//               arrived accumulates and runs its hooks there and then
 //   finish      end-of-backward callbacks, first come first served
 //
 // Everything happens on the calling thread. No step recurses, however deep the graph.

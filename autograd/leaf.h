@@ -2,7 +2,7 @@
 //   1. a gradient destination: the memory where the gradient is to be written;
 //   2. observers of backward's beginning, told which of their leaves it will reach;
 //   3. post-accumulate-grad hooks, run when the leaf's gradient is complete;
-//   4. end-of-backward callbacks, queued by whoever was told of the beginning (BackwardPass::at_end, autograd/engine.h).
+//   4. end-of-backward callbacks, queued by whoever was told of the beginning (BackwardPass::at_end in engine.h).
 #pragma once
 
 #include <functional>

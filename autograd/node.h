@@ -55,7 +55,8 @@ class Gradients {
   GradientMemory memory(int input);
   void commit(int input, GradientMemory memory);
 
-  /// Both in one: `dx.write(1, [&](Tensor& dw, bool accumulate) { core::linear_backward_weight(dy, x, dw, accumulate); });`
+  /// Both in one:
+  ///   dx.write(1, [&](Tensor& dw, bool accumulate) { core::linear_backward_weight(dy, x, dw, accumulate); });
   template <std::invocable<Tensor&, bool> Kernel>
   void write(int input, Kernel&& kernel) {
     if (!needs(input)) return;

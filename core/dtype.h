@@ -18,6 +18,7 @@ std::string_view name(DType dtype);
 std::size_t item_size(DType dtype);
 bool is_floating(DType dtype);
 
+// clang-format off
 template <class T>
 struct DTypeOf;
 template <> struct DTypeOf<float> { static constexpr DType value = DType::float32; };
@@ -28,19 +29,23 @@ template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType:
 template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::int32; };
 template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::uint8; };
 template <> struct DTypeOf<bool> { static constexpr DType value = DType::boolean; };
+// clang-format on
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
 /// The type in which arithmetic on T is done: float for the 16-bit types, T itself otherwise.
+// clang-format off
 template <class T> struct ComputeType { using type = T; };
 template <> struct ComputeType<bfloat16> { using type = float; };
 template <> struct ComputeType<float16> { using type = float; };
+// clang-format on
 template <class T>
 using compute_t = typename ComputeType<T>::type;
 
 /// Calls `f.template operator()<T>()` with the C++ type of `dtype`, all eight of them.
 template <class F>
 decltype(auto) visit_all(DType dtype, F&& f) {
+  // clang-format off
   switch (dtype) {
     case DType::float32: return f.template operator()<float>();
     case DType::float64: return f.template operator()<double>();
@@ -51,6 +56,7 @@ decltype(auto) visit_all(DType dtype, F&& f) {
     case DType::uint8: return f.template operator()<std::uint8_t>();
     case DType::boolean: break;
   }
+  // clang-format on
   return f.template operator()<bool>();
 }
 

@@ -26,7 +26,9 @@ void parallel_for(std::int64_t n, std::int64_t grain, F&& f) {
     f(std::int64_t{0}, n);
     return;
   }
+  // clang-format off
 #pragma omp parallel num_threads(static_cast<int>(pieces))
+  // clang-format on
   {
     const std::int64_t count = omp_get_num_threads(), mine = omp_get_thread_num();
     const std::int64_t begin = n * mine / count, end = n * (mine + 1) / count;

@@ -28,7 +28,8 @@ struct RandomContext {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;   ///< update
-  std::uint32_t shard = 0;  ///< which part of the global batch: (micro-step of the update) x (world size) + rank; below 2^16
+  /// Which part of the global batch: (micro-step of the update) x (world size) + rank; below 2^16.
+  std::uint32_t shard = 0;
 
   /// `op` tells apart the places that draw at one step; below 2^16.
   PhiloxStream stream(std::uint32_t op) const;

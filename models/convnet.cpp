@@ -21,7 +21,8 @@ ConvNet::ConvNet(core::Generator& random)
 
 Variable ConvNet::forward(const Variable& input) {
   Variable x = conv2_.forward(conv1_.forward(input));
-  x = relu(max_pool2d(x, {.kernel = {2, 2}}));  // ReLU commutes with the maximum, and is done on a quarter of the elements
+  // ReLU commutes with the maximum, and is done on a quarter of the elements.
+  x = relu(max_pool2d(x, {.kernel = {2, 2}}));
   x = flatten(dropout1_.forward(x));
   x = dropout2_.forward(relu(fc1_.forward(x)));
   return fc2_.forward(x);

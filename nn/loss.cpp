@@ -38,7 +38,8 @@ Variable nll_loss(const Variable& log_probabilities, const Tensor& target, Reduc
 Variable bce_with_logits_loss(const Variable& logits, const Tensor& target, Reduction reduction) {
   check_same_shape("bce_with_logits_loss", logits, target);
   const Variable magnitude = autograd::abs(logits);
-  const Variable positive_part = (logits + magnitude) * 0.5;  // max(x, 0), with the gradient 1/2 at 0 that the loss has there
+  // max(x, 0), with the gradient 1/2 at 0 that the loss has there.
+  const Variable positive_part = (logits + magnitude) * 0.5;
   const Variable log_term = autograd::log(autograd::exp(-magnitude) + 1.0);
   return reduce(positive_part - logits * Variable(target) + log_term, reduction);
 }

@@ -5,7 +5,8 @@
 
 namespace tandem::nn {
 
-using autograd::cross_entropy;  // from logits, in one pass with the softmax; also with ignore index, label smoothing, class weights
+// From logits, in one pass with the softmax; also with ignore index, label smoothing, class weights.
+using autograd::cross_entropy;
 using core::CrossEntropyOptions;
 using core::Reduction;
 

@@ -13,9 +13,9 @@ struct AdamOptions {
   bool decoupled_weight_decay = false;  ///< AdamW: p *= 1 - lr weight_decay; otherwise g += weight_decay p
 };
 
-/// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  p -= lr / (1 - beta1^t) m / (sqrt(v / (1 - beta2^t)) + eps),
-/// t counting a parameter's own steps. Sources: Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled weight decay
-/// regularization", 2019.
+/// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
+/// p -= lr / (1 - beta1^t) m / (sqrt(v / (1 - beta2^t)) + eps), t counting a parameter's own steps.
+/// Sources: Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
 class Adam final : public Optimizer {
  public:
   Adam(std::vector<Variable> parameters, const AdamOptions& options);

@@ -9,6 +9,7 @@
 #include "tandem/autograd/node.h"
 #include "tandem/autograd/ops.h"
 #include "tandem/core/allocator.h"
+#include "tests/errors.h"
 
 namespace tandem::autograd {
 namespace {
@@ -16,14 +17,7 @@ namespace {
 Variable leaf(double value) { return Variable(Tensor::scalar(value, DType::float64), true); }
 Variable vector_leaf(std::vector<double> values) { return Variable(Tensor::from(values), true); }
 
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const core::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using testing::error_of;
 
 // An operator that tells when backward passes it.
 Variable traced(const Variable& x, std::vector<std::string>& log, std::string name) {
@@ -123,7 +117,8 @@ TEST(Engine, Contract04_ObserversOnceBeforeTheFirstNodeCallbacksOnceAfterTheLast
   (traced(x, log, "node") * y + x).backward();
   EXPECT_EQ(log, (std::vector<std::string>{"begin", "node", "end", "end from a hook", "end from a callback"}));
   ASSERT_EQ(observer.reached.size(), 2u);
-  EXPECT_TRUE((observer.reached[0].is(x) && observer.reached[1].is(y)) || (observer.reached[0].is(y) && observer.reached[1].is(x)));
+  EXPECT_TRUE((observer.reached[0].is(x) && observer.reached[1].is(y)) ||
+              (observer.reached[0].is(y) && observer.reached[1].is(x)));
 
   EXPECT_NE(error_of([&] { (void)x.observe_backward(observer); }).find("already watches"), std::string::npos);
 
@@ -159,7 +154,8 @@ TEST(Engine, Contract04_AnExceptionClearsCallbacksAndLeavesTheEngineUsable) {
 TEST(Engine, Contract05_AGradientSharesNoElementWithAnotherVariables) {
   Variable a = vector_leaf({1, 2}), b = vector_leaf({3, 4}), c = vector_leaf({5, 6});
   sum(a + b + c).backward();
-  for (const auto& [p, q] : {std::pair{&a, &b}, {&b, &c}, {&a, &c}}) EXPECT_FALSE(p->grad().storage() == q->grad().storage());
+  for (const auto& [p, q] : {std::pair{&a, &b}, {&b, &c}, {&a, &c}})
+    EXPECT_FALSE(p->grad().storage() == q->grad().storage());
   // The root's own gradient, given by the caller, is not taken over either.
   Variable x = vector_leaf({1, 2});
   Tensor given = Tensor::from(std::vector<double>{1, 1});
@@ -191,9 +187,8 @@ TEST(Engine, Contract05_WithADestinationTheGradientLiesThere) {
   // Not one element beside the slot was touched.
   EXPECT_EQ(memory.select(1, 0).to_vector<double>(), (std::vector<double>{77, 77}));
   EXPECT_EQ(memory.select(1, 3).to_vector<double>(), (std::vector<double>{77, 77}));
-  EXPECT_NE(error_of([&] { (void)weight.set_gradient_destination(slot); }).find("already has one"), std::string::npos);
-  EXPECT_NE(error_of([&] { (void)bias.set_gradient_destination(slot); }).find("memory float64 [2, 2] for a leaf float64 [2]"),
-            std::string::npos);
+  TANDEM_EXPECT_ERROR((void)weight.set_gradient_destination(slot), "already has one");
+  TANDEM_EXPECT_ERROR((void)bias.set_gradient_destination(slot), "memory float64 [2, 2] for a leaf float64 [2]");
 }
 
 TEST(Engine, Contract05_SeveralContributionsMeetInTheDestination) {
@@ -216,7 +211,7 @@ TEST(Engine, Contract06_AnInPlaceChangeToASavedTensorIsDetectedAndNamesTheOperat
   // What is not saved may change.
   Variable z = x + 1.0;
   Tensor(z.data()).fill(0);
-  EXPECT_EQ(error_of([&] { sum(z).backward(); }), "no error");
+  EXPECT_NO_THROW(sum(z).backward());
 }
 
 TEST(Engine, Contract07_AMillionNodesInAChain) {
@@ -240,7 +235,7 @@ TEST(Engine, Contract08_ASecondBackwardThroughAFreedGraphIsAClearError) {
   EXPECT_NE(error.find("freed by an earlier backward"), std::string::npos) << error;
   EXPECT_NE(error.find("retain_graph"), std::string::npos) << error;
   // Also where only an inner part was freed, and before anything is accumulated.
-  EXPECT_NE(error_of([&] { (y * 2.0 + x).backward(); }).find("freed"), std::string::npos);
+  TANDEM_EXPECT_ERROR((y * 2.0 + x).backward(), "freed");
   EXPECT_EQ(x.grad().item(), 12);
 }
 
@@ -277,11 +272,10 @@ TEST(Engine, Contract10_SavedTensorsAreFreedAsBackwardPassesThem) {
 
 TEST(Engine, ErrorsNameWhatIsWrong) {
   Variable x = vector_leaf({1, 2});
-  EXPECT_NE(error_of([&] { (x * 2.0).backward(); }).find("a root of shape [2] needs a gradient"), std::string::npos);
-  EXPECT_NE(error_of([&] { Variable(Tensor::scalar(1)).backward(); }).find("depends on nothing"), std::string::npos);
-  EXPECT_NE(error_of([&] { (x * 2.0).backward({.gradient = Tensor::zeros({3}, {.dtype = DType::float64})}); }).find("[3]"),
-            std::string::npos);
-  EXPECT_NE(error_of([&] { Variable(Tensor::arange(3), true); }).find("int64"), std::string::npos);
+  TANDEM_EXPECT_ERROR((x * 2.0).backward(), "a root of shape [2] needs a gradient");
+  TANDEM_EXPECT_ERROR(Variable(Tensor::scalar(1)).backward(), "depends on nothing");
+  TANDEM_EXPECT_ERROR((x * 2.0).backward({.gradient = Tensor::zeros({3}, {.dtype = DType::float64})}), "[3]");
+  TANDEM_EXPECT_ERROR(Variable(Tensor::arange(3), true), "int64");
 }
 
 TEST(Engine, ALeafAsRootAndAnInputUsedTwice) {
@@ -293,7 +287,8 @@ TEST(Engine, ALeafAsRootAndAnInputUsedTwice) {
 }
 
 TEST(Engine, BroadcastGradientsAreSummed) {
-  Variable a(Tensor::full({3, 1}, 2, {.dtype = DType::float64}), true), b(Tensor::full({4}, 5, {.dtype = DType::float64}), true);
+  Variable a(Tensor::full({3, 1}, 2, {.dtype = DType::float64}), true),
+      b(Tensor::full({4}, 5, {.dtype = DType::float64}), true);
   sum(a * b).backward();
   EXPECT_EQ(a.grad().to_vector<double>(), (std::vector<double>{20, 20, 20}));
   EXPECT_EQ(b.grad().to_vector<double>(), (std::vector<double>{6, 6, 6, 6}));
@@ -320,7 +315,10 @@ TEST(Engine, RegistrationsUnregisterThemselves) {
   (x * x).backward();
   EXPECT_EQ(calls, 1);
   // A hook may drop registrations, its own among them, while hooks run.
-  Registration own = x.register_post_accumulate_grad_hook([&](const Variable&) { ++calls; own.remove(); });
+  Registration own = x.register_post_accumulate_grad_hook([&](const Variable&) {
+    ++calls;
+    own.remove();
+  });
   (x * x).backward();
   (x * x).backward();
   EXPECT_EQ(calls, 2);

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/core/awkward.h"
+#include "tests/errors.h"
 
 namespace tandem::core {
 namespace {

@@ -1,13 +1,11 @@
 #include "tandem/core/ops/avg_pool2d.h"
 
-#include "tests/core/kernel_check.h"
+#include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
 
-using namespace kernel_check;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using namespace testing;
 
 struct Span {
   std::int64_t begin, end;
@@ -121,14 +119,11 @@ TEST(AvgPool2d, KeepsTheMemoryOrder) {
 
 TEST(AvgPool2d, ErrorsNameTheRule) {
   const Tensor x = Tensor::zeros({1, 2, 4, 4});
-  expect_error(
-      [&] {
-        avg_pool2d(x, {.kernel = {2, 2}, .padding = {2, 0}});
-      },
-      "avg_pool2d: padding 2 must be at most half the kernel");
-  expect_error([&] { avg_pool2d_backward(x, x.shape(), {.kernel = {2, 2}}); }, "dy [1, 2, 4, 4] must be [1, 2, 2, 2]");
-  expect_error([&] { adaptive_avg_pool2d(x, {0, 1}); }, "output [0, 1]");
-  expect_error([&] { adaptive_avg_pool2d(Tensor::zeros({2, 4, 4}), {1, 1}); }, "got [2, 4, 4]");
+  TANDEM_EXPECT_ERROR(avg_pool2d(x, {.kernel = {2, 2}, .padding = {2, 0}}),
+                      "avg_pool2d: padding 2 must be at most half the kernel");
+  TANDEM_EXPECT_ERROR(avg_pool2d_backward(x, x.shape(), {.kernel = {2, 2}}), "dy [1, 2, 4, 4] must be [1, 2, 2, 2]");
+  TANDEM_EXPECT_ERROR(adaptive_avg_pool2d(x, {0, 1}), "output [0, 1]");
+  TANDEM_EXPECT_ERROR(adaptive_avg_pool2d(Tensor::zeros({2, 4, 4}), {1, 1}), "got [2, 4, 4]");
 }
 
 }  // namespace

@@ -1,20 +1,111 @@
-// Tensors of every awkward shape and layout, and the naive references that operators are compared with.
+// Tensors of every awkward shape and layout, and how operators' results are compared with naive references in float64.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "tandem/core/parallel.h"
 #include "tandem/core/random.h"
 #include "tandem/core/tensor.h"
+#include "tests/errors.h"
 
 namespace tandem::core::testing {
 
-/// Uniform in [low, high), rounded to `dtype`, contiguous.
+inline constexpr DType kFloating[] = {DType::float32, DType::float64, DType::bfloat16};
+inline constexpr DType kEveryDType[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
+                                        DType::int64,   DType::int32,   DType::uint8,    DType::boolean};
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// ---- Values. All of these are contiguous.
+
+/// Uniform in [low, high), rounded to `dtype`.
 inline Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed = 1, double low = -2, double high = 2) {
   Tensor values = Tensor::empty(shape, {.dtype = DType::float64});
   fill_uniform(values, low, high, RandomContext{.seed = seed}.stream(1));
   return values.to(dtype);
+}
+
+/// In [-1, 1], and such that bfloat16 can hold them, so that all dtypes compute with the same inputs.
+inline Tensor numbers(const Shape& shape, DType dtype, std::uint64_t seed = 1) {
+  return random_tensor(shape, DType::bfloat16, seed, -1, 1).to(dtype);
+}
+
+inline Tensor normal(const Shape& shape, std::uint32_t stream, DType dtype = DType::float64, double mean = 0,
+                     double deviation = 1) {
+  Tensor values = Tensor::empty(shape, {.dtype = DType::float64});
+  fill_normal(values, mean, deviation, RandomContext{.seed = 11}.stream(stream));
+  return values.to(dtype);
+}
+
+/// 0, 1, 2, ...
+inline Tensor counting(const Shape& shape, DType dtype = DType::float32) {
+  return Tensor::arange(numel(shape), DType::float32).reshape(shape).to(dtype);
+}
+
+/// int64, element i = f(i).
+template <class F>
+Tensor integers(const Shape& shape, F&& f) {
+  Tensor result = Tensor::empty(shape, {.dtype = DType::int64});
+  auto* values = result.mutable_data<std::int64_t>();
+  for (std::int64_t i = 0; i < result.numel(); ++i) values[i] = f(i);
+  return result;
+}
+
+// ---- Layouts: the same values in other memory. What lies between and beside them is NaN where the dtype has one.
+
+inline Tensor poison(const Shape& shape, DType dtype) {
+  return Tensor::full(shape, is_floating(dtype) ? kNan : 99, {.dtype = dtype});
+}
+
+/// Dimensions `a` and `b` have changed places in memory.
+inline Tensor exchanged(const Tensor& x, int a, int b) { return x.transpose(a, b).contiguous().transpose(a, b); }
+
+/// Every second place along `dim`, from the second one.
+inline Tensor with_gaps(const Tensor& x, int dim) {
+  const std::int64_t size = x.size(dim);
+  Shape wide = x.shape();
+  wide[normalize_dim("with_gaps", dim, x.rank())] = 2 * size;
+  return poison(wide, x.dtype()).slice(dim, std::min<std::int64_t>(1, size), 2 * size, 2).copy_from(x);
+}
+
+enum class Layout { contiguous, channels_last, transposed, stepped, offset };
+inline const std::vector<Layout> kLayouts{Layout::contiguous, Layout::channels_last, Layout::transposed,
+                                          Layout::stepped, Layout::offset};
+
+/// `x` itself where the layout needs more dimensions than it has.
+inline Tensor laid_out(const Tensor& x, Layout layout) {
+  const int rank = x.rank();
+  switch (layout) {
+    case Layout::contiguous:
+      return x;
+    case Layout::channels_last:
+      return rank == 4 ? x.contiguous(MemoryFormat::channels_last) : x;
+    case Layout::transposed:
+      return rank < 2 ? x : exchanged(x, -1, -2);
+    case Layout::stepped:
+      return rank < 1 ? x : with_gaps(x, -1);
+    case Layout::offset: {
+      if (rank < 1) return x;
+      Shape longer = x.shape();
+      longer[0] += 2;
+      return poison(longer, x.dtype()).slice(0, 1, longer[0] - 1).copy_from(x);
+    }
+  }
+  return x;
+}
+
+/// x itself, with dimensions 0 and `other` exchanged, with gaps along `gaps`, and channels-last.
+inline std::vector<Tensor> layouts(const Tensor& x, int other, int gaps) {
+  if (x.rank() == 0) return {x};
+  std::vector<Tensor> all{x, exchanged(x, 0, other), with_gaps(x, gaps)};
+  if (x.rank() == 4) all.push_back(x.contiguous(MemoryFormat::channels_last));
+  return all;
 }
 
 /// Scalars, empty ones, contiguous, transposed, sliced, stepped, repeated, channels-last, and one large enough for two
@@ -47,11 +138,9 @@ inline std::string describe(const Tensor& x) {
   return std::string(name(x.dtype())) + " " + x.shape().str() + " strides " + x.strides().str();
 }
 
-/// Relative spacing of numbers of a dtype.
-inline double epsilon(DType dtype) {
-  if (dtype == DType::bfloat16) return 0x1p-8;
-  return dtype == DType::float32 ? 0x1p-23 : 0x1p-52;
-}
+// ---- Comparison.
+
+inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// Flat index into `from` of what stands at flat index `i` of `to` after broadcasting.
 inline std::size_t broadcast_index(std::int64_t i, const Shape& from, const Shape& to) {
@@ -64,7 +153,13 @@ inline std::size_t broadcast_index(std::int64_t i, const Shape& from, const Shap
     if (from[own] != 1) index += here * weight;
     weight *= from[own];
   }
-  return static_cast<std::size_t>(index);
+  return at(index);
+}
+
+/// Relative spacing of numbers of a dtype.
+inline double epsilon(DType dtype) {
+  if (dtype == DType::bfloat16) return 0x1p-8;
+  return dtype == DType::float32 ? 0x1p-23 : 0x1p-52;
 }
 
 /// Both NaN, the same infinity, or no further apart than `tolerance`.
@@ -74,15 +169,36 @@ inline bool close(double got, double wanted, double tolerance) {
   return std::abs(got - wanted) <= tolerance;
 }
 
-}  // namespace tandem::core::testing
+/// Expects each element to be within tolerance(what is wanted).
+template <class Tolerance>
+void expect_within(const Tensor& got, const std::vector<double>& wanted, const std::string& what,
+                   Tolerance&& tolerance) {
+  const auto values = got.to_vector<double>();
+  ASSERT_EQ(values.size(), wanted.size()) << what;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_NEAR(values[i], wanted[i], tolerance(wanted[i])) << what << " at " << i << " of " << got.shape().str();
+}
 
-/// Expects that `statement` throws Error with a message that contains `text`.
-#define TANDEM_EXPECT_ERROR(statement, text)                                              \
-  do {                                                                                    \
-    try {                                                                                 \
-      statement;                                                                          \
-      ADD_FAILURE() << #statement " did not throw";                                       \
-    } catch (const ::tandem::core::Error& error) {                                        \
-      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what(); \
-    }                                                                                     \
-  } while (false)
+/// Relative to what is wanted, or to 1 where that is smaller.
+inline void expect_near(const Tensor& got, const std::vector<double>& wanted, double tolerance,
+                        const std::string& what) {
+  expect_within(got, wanted, what, [&](double value) { return tolerance * std::max(1., std::abs(value)); });
+}
+
+/// By the dtype's precision; `scale` is the size of the sums that were made: what rounding is relative to.
+inline void expect_close(const Tensor& got, const std::vector<double>& wanted, double scale, const std::string& what) {
+  const double unit = got.dtype() == DType::float64 ? 1e-13 : got.dtype() == DType::float32 ? 2e-6 : 8e-3;
+  expect_within(got, wanted, what, [&](double value) { return unit * (scale + std::abs(value)); });
+}
+
+/// What `f` returns when it may use that many threads.
+template <class F>
+auto with_threads(int threads, F&& f) {
+  const int before = num_threads();
+  set_num_threads(threads);
+  auto result = f();
+  set_num_threads(before);
+  return result;
+}
+
+}  // namespace tandem::core::testing

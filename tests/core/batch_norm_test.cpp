@@ -4,18 +4,17 @@
 
 #include <cmath>
 
-#include "tandem/core/parallel.h"
-#include "tandem/core/random.h"
+#include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
 
+using namespace testing;
+
 constexpr double kEps = 1e-5;
 
-Tensor normal(const Shape& shape, std::uint32_t op, DType dtype = DType::float64, double mean = 0.5) {
-  Tensor x = Tensor::empty(shape, {.dtype = DType::float64});
-  fill_normal(x, mean, 1.5, RandomContext{.seed = 11}.stream(op));
-  return x.to(dtype);
+Tensor normal(const Shape& shape, std::uint32_t stream, DType dtype = DType::float64, double mean = 0.5) {
+  return testing::normal(shape, stream, dtype, mean, 1.5);
 }
 
 std::vector<double> one_per_channel(const Tensor& vector, std::int64_t channels, double otherwise) {
@@ -56,36 +55,20 @@ std::vector<double> normalized(const Tensor& x, const Tensor& weight, const Tens
   return y;
 }
 
-void expect_near(const Tensor& tensor, const std::vector<double>& expected, double tolerance, const std::string& what) {
-  const auto values = tensor.to_vector<double>();
-  ASSERT_EQ(values.size(), expected.size()) << what;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    ASSERT_NEAR(values[i], expected[i], tolerance * std::max(1., std::abs(expected[i]))) << what << " at " << i;
-}
-
 const std::vector<Shape> kShapes{{2, 1},         {8, 10},        {300, 3},     {5, 300},
                                  {2, 3, 1, 1},   {1, 1, 3, 3},   {2, 5, 3, 4}, {3, 270, 2, 2},
                                  {2, 3, 20, 33}, {300, 2, 1, 2}, {1, 2, 1, 2}};
 
-std::vector<Tensor> layouts(const Tensor& x) {
-  std::vector<Tensor> all{x, x.transpose(0, 1).contiguous().transpose(0, 1)};
-  if (x.rank() == 4) all.push_back(x.contiguous(MemoryFormat::channels_last));
-  Shape wide = x.shape();
-  wide[1] *= 2;
-  Tensor gaps = Tensor::zeros(wide, {.dtype = x.dtype()}).slice(1, 0, wide[1], 2);
-  gaps.copy_from(x);
-  all.push_back(gaps);
-  return all;
-}
+std::vector<Tensor> layouts(const Tensor& x) { return testing::layouts(x, 1, 1); }
 
 double tolerance(DType dtype) { return dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 5e-6 : 1.0 / 100; }
 
 TEST(BatchNorm, TrainingAndInferenceMatchTheDefinition) {
-  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
+  for (const DType dtype : kFloating)
     for (const Shape& shape : kShapes)
       for (const Tensor& x : layouts(normal(shape, 1, dtype)))
         for (const bool affine : {false, true}) {
-          const std::string what = fmt::format("{} {} strides {}", name(dtype), shape.str(), x.strides().str());
+          const std::string what = describe(x);
           const Tensor weight = affine ? normal({shape[1]}, 2, dtype) : Tensor();
           const Tensor bias = affine ? normal({shape[1]}, 3, dtype) : Tensor();
           const Statistics s = statistics(x);
@@ -141,7 +124,7 @@ TEST(BatchNorm, BackwardMatchesFiniteDifferences) {
 }
 
 TEST(BatchNorm, BackwardOfEveryTypeAndLayoutMatchesFloat64) {
-  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
+  for (const DType dtype : kFloating)
     for (const Shape& shape : kShapes)
       for (const Tensor& x : layouts(normal(shape, 1, dtype)))
         for (const Tensor& dy : layouts(normal(shape, 5, dtype)))
@@ -178,7 +161,7 @@ TEST(BatchNorm, ParameterGradientsAccumulateIntoStridedMemoryOrAreSkipped) {
   const BatchNormForward f = batch_norm_training(x, {}, {}, kEps);
   Tensor none, dweight = Tensor::zeros({3}), dbias = Tensor::zeros({3});
   batch_norm_backward(dy, x, {}, f.mean, f.inv_std, dweight, dbias, false);
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+  for (const DType dtype : kFloating) {
     Tensor memory = Tensor::full({3, 2}, 10, {.dtype = dtype});
     Tensor column = memory.select(1, 1);
     batch_norm_backward(dy, x, {}, f.mean, f.inv_std, column, none, true);
@@ -214,29 +197,17 @@ TEST(BatchNorm, ConstantChannelHasVarianceZero) {
 }
 
 TEST(BatchNorm, SameBitsForAnyNumberOfThreads) {
-  const int before = num_threads();
   for (const Tensor& x : layouts(normal({9, 70, 21, 17}, 1, DType::float32))) {
-    std::vector<std::vector<float>> results;
-    for (const int threads : {1, 3}) {
-      set_num_threads(threads);
+    const auto results = [&] {
       const BatchNormForward f = batch_norm_training(x, {}, {}, kEps);
       Tensor dweight = Tensor::zeros({70}), dbias = Tensor::zeros({70});
       const Tensor dx = batch_norm_backward(x, x, {}, f.mean, f.inv_std, dweight, dbias, false);
-      for (const Tensor& t : {f.output, f.mean, f.variance, dx, dweight, dbias})
-        results.push_back(t.to_vector<float>());
-    }
-    for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(results[i], results[i + 6]) << i;
-  }
-  set_num_threads(before);
-}
-
-template <class F>
-void expect_error(F&& f, const std::string& part) {
-  try {
-    f();
-    FAIL() << "no error, expected: " << part;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+      std::vector<std::vector<float>> all;
+      for (const Tensor& t : {f.output, f.mean, f.variance, dx, dweight, dbias}) all.push_back(t.to_vector<float>());
+      return all;
+    };
+    const auto one = with_threads(1, results), three = with_threads(3, results);
+    for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(three[i], one[i]) << i;
   }
 }
 
@@ -254,25 +225,19 @@ TEST(BatchNorm, EmptyInInference) {
 TEST(BatchNorm, ErrorsNameTheRule) {
   const Tensor x = Tensor::zeros({4, 3}), three = Tensor::zeros({3}), two = Tensor::zeros({2});
   Tensor none, bad = two;
-  expect_error(
-      [&] {
-        batch_norm_training(Tensor::zeros({1, 3}), {}, {}, kEps);
-      },
-      "more than one value per channel, got x [1, 3]");
-  expect_error([&] { batch_norm_training(Tensor::zeros({1, 3, 1, 1}), {}, {}, kEps); }, "got x [1, 3, 1, 1]");
-  expect_error([&] { batch_norm_training(Tensor::zeros({0, 3}), {}, {}, kEps); }, "got x [0, 3]");
-  expect_error([&] { batch_norm_training(Tensor::zeros({4, 3, 2}), {}, {}, kEps); }, "[N, C, H, W], got [4, 3, 2]");
-  expect_error([&] { batch_norm_training(x.to(DType::int64), {}, {}, kEps); }, "floating dtype, got int64");
-  expect_error([&] { batch_norm_training(x, two, {}, kEps); },
-               "batch_norm: weight float32 [2] does not fit the channels of x [4, 3]");
-  expect_error([&] { batch_norm_inference(x, {}, {}, {}, three, kEps); },
-               "batch_norm_inference: running_mean is undefined");
-  expect_error(
-      [&] {
-        batch_norm_backward(Tensor::zeros({3, 4}), x, {}, three, three, none, none, false);
-      },
-      "[3, 4] does not match x");
-  expect_error([&] { batch_norm_backward(x, x, {}, three, three, bad, none, false); }, "dweight float32 [2]");
+  TANDEM_EXPECT_ERROR(batch_norm_training(Tensor::zeros({1, 3}), {}, {}, kEps),
+                      "more than one value per channel, got x [1, 3]");
+  TANDEM_EXPECT_ERROR(batch_norm_training(Tensor::zeros({1, 3, 1, 1}), {}, {}, kEps), "got x [1, 3, 1, 1]");
+  TANDEM_EXPECT_ERROR(batch_norm_training(Tensor::zeros({0, 3}), {}, {}, kEps), "got x [0, 3]");
+  TANDEM_EXPECT_ERROR(batch_norm_training(Tensor::zeros({4, 3, 2}), {}, {}, kEps), "[N, C, H, W], got [4, 3, 2]");
+  TANDEM_EXPECT_ERROR(batch_norm_training(x.to(DType::int64), {}, {}, kEps), "floating dtype, got int64");
+  TANDEM_EXPECT_ERROR(batch_norm_training(x, two, {}, kEps),
+                      "batch_norm: weight float32 [2] does not fit the channels of x [4, 3]");
+  TANDEM_EXPECT_ERROR(batch_norm_inference(x, {}, {}, {}, three, kEps),
+                      "batch_norm_inference: running_mean is undefined");
+  TANDEM_EXPECT_ERROR(batch_norm_backward(Tensor::zeros({3, 4}), x, {}, three, three, none, none, false),
+                      "[3, 4] does not match x");
+  TANDEM_EXPECT_ERROR(batch_norm_backward(x, x, {}, three, three, bad, none, false), "dweight float32 [2]");
 }
 
 }  // namespace

@@ -11,15 +11,7 @@
 namespace tandem::core {
 namespace {
 
-using testing::awkward_tensors;
-using testing::broadcast_index;
-using testing::close;
-using testing::describe;
-using testing::epsilon;
-using testing::random_tensor;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using namespace testing;
 
 double propagating(double a, double b, double chosen) { return std::isnan(a) || std::isnan(b) ? kNan : chosen; }
 
@@ -83,7 +75,7 @@ void check(const Case& c, const Tensor& a, const Tensor& b, DType dtype) {
 }
 
 TEST(Binary, ArithmeticMatchesReferenceForEveryLayoutAndBroadcast) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16})
+  for (const DType dtype : kFloating)
     for (const Tensor& x : awkward_tensors(dtype, 0.25))
       for (const Tensor& y : partners(x, 0.25))
         for (const Case& c : kArithmetic) {
@@ -114,8 +106,7 @@ TEST(Binary, IntegerArithmetic) {
 }
 
 TEST(Binary, ComparisonsOfAllDtypes) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
-                            DType::uint8, DType::boolean}) {
+  for (const DType dtype : kEveryDType) {
     const double low = dtype == DType::uint8 || dtype == DType::boolean ? 0 : -2;
     for (const Tensor& x : awkward_tensors(dtype, low))
       for (const Tensor& y : partners(x, low))
@@ -125,7 +116,7 @@ TEST(Binary, ComparisonsOfAllDtypes) {
 
 TEST(Binary, InfinitiesAndNan) {
   const std::vector<double> values = {kInfinity, -kInfinity, kNan, 0, -0.0, 1};
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+  for (const DType dtype : kFloating) {
     const Tensor row = Tensor::from(values).to(dtype), column = Tensor::from(values, {6, 1}).to(dtype);
     for (const Case& c : kArithmetic) check(c, row, column, dtype);
     for (const Case& c : kComparisons) check(c, row, column, DType::boolean);
@@ -146,7 +137,7 @@ TEST(Binary, ResultIsLaidOutAsTheFullDenseOperand) {
 }
 
 TEST(Binary, AccumulateInPlace) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16})
+  for (const DType dtype : kFloating)
     for (const Tensor& like : awkward_tensors(dtype))
       for (const Tensor& b : partners(like, -2)) {
         if (broadcast_shape("test", like.shape(), b.shape()) != like.shape()) continue;

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/core/awkward.h"
+
 namespace tandem::core {
 namespace {
 
-Tensor counting(const Shape& shape, DType dtype = DType::float32) {
-  return Tensor::arange(numel(shape), DType::float32).reshape(shape).to(dtype);
-}
+using namespace testing;
 
 // Each tensor must be found again in its slice, and the sizes must add up.
 void expect_joined(const std::vector<Tensor>& tensors, int dim) {
@@ -23,8 +23,7 @@ void expect_joined(const std::vector<Tensor>& tensors, int dim) {
 }
 
 TEST(Cat, JoinsEveryDtypeAndLayout) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
-                            DType::uint8, DType::boolean})
+  for (const DType dtype : kEveryDType)
     for (int dim = -3; dim < 3; ++dim) {
       const Tensor x = counting({2, 3, 4}, dtype);
       expect_joined({x}, dim);
@@ -64,24 +63,14 @@ TEST(Cat, CopiesRatherThanViews) {
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{0, 1, 2}));
 }
 
-template <class F>
-void expect_error(F&& f, const std::string& part) {
-  try {
-    f();
-    FAIL() << "no error, expected: " << part;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
-}
-
 TEST(Cat, ErrorsNameTheRule) {
   const Tensor x = Tensor::zeros({2, 3});
-  expect_error([&] { cat(std::vector<Tensor>{}, 0); }, "cat: needs at least one tensor");
-  expect_error([&] { cat({x, Tensor::zeros({2, 4})}, 0); }, "tensor 1 has shape [2, 4], which differs from [2, 3]");
-  expect_error([&] { cat({x, Tensor::zeros({2})}, 0); }, "tensor 1 has shape [2]");
-  expect_error([&] { cat({x, x.to(DType::float64)}, 0); }, "tensor 1 is float64, the first is float32");
-  expect_error([&] { cat({x}, 2); }, "cat");
-  expect_error([&] { cat({Tensor::scalar(1)}, 0); }, "scalars");
+  TANDEM_EXPECT_ERROR(cat(std::vector<Tensor>{}, 0), "cat: needs at least one tensor");
+  TANDEM_EXPECT_ERROR(cat({x, Tensor::zeros({2, 4})}, 0), "tensor 1 has shape [2, 4], which differs from [2, 3]");
+  TANDEM_EXPECT_ERROR(cat({x, Tensor::zeros({2})}, 0), "tensor 1 has shape [2]");
+  TANDEM_EXPECT_ERROR(cat({x, x.to(DType::float64)}, 0), "tensor 1 is float64, the first is float32");
+  TANDEM_EXPECT_ERROR(cat({x}, 2), "cat");
+  TANDEM_EXPECT_ERROR(cat({Tensor::scalar(1)}, 0), "scalars");
 }
 
 }  // namespace

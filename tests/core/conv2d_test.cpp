@@ -1,14 +1,11 @@
 #include "tandem/core/ops/conv2d.h"
 
-#include "tandem/core/parallel.h"
-#include "tests/core/kernel_check.h"
+#include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
 
-using namespace kernel_check;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using namespace testing;
 
 struct Case {
   Shape x, weight;
@@ -187,52 +184,30 @@ TEST(Conv2d, CountsConversionsOfActivations) {
 TEST(Conv2d, OwnKernelsHaveTheSameBitsForAnyNumberOfThreads) {
   const Tensor x = numbers({8, 1, 20, 20}, DType::float64), dy = numbers({8, 32, 18, 18}, DType::float64, 2);
   const Tensor w = numbers({32, 1, 3, 3}, DType::float64, 3);
-  const int before = num_threads();
-  std::vector<std::vector<double>> weights, inputs;
-  for (const int threads : {1, 3}) {
-    set_num_threads(threads);
+  const auto of_weight = [&] {
     Tensor dw = Tensor::zeros({32, 1, 3, 3}, {.dtype = DType::float64});
     conv2d_backward_weight(dy, x, dw, false);
-    weights.push_back(dw.to_vector<double>());
-    inputs.push_back(conv2d_backward_input(dy, w, x.shape()).to_vector<double>());
-  }
-  set_num_threads(before);
-  EXPECT_EQ(weights[0], weights[1]);
-  EXPECT_EQ(inputs[0], inputs[1]);
+    return dw.to_vector<double>();
+  };
+  const auto of_input = [&] { return conv2d_backward_input(dy, w, x.shape()).to_vector<double>(); };
+  EXPECT_EQ(with_threads(3, of_weight), with_threads(1, of_weight));
+  EXPECT_EQ(with_threads(3, of_input), with_threads(1, of_input));
 }
 
 TEST(Conv2d, ErrorsNameTheShapes) {
   const auto f32 = [](const Shape& s) { return Tensor::zeros(s); };
-  expect_error(
-      [&] {
-        conv2d(f32({2, 3, 4, 4}), f32({8, 4, 3, 3}), Tensor());
-      },
-      "conv2d: channels do not fit: x [2, 3, 4, 4] and weight [8, 4, 3, 3] with 1 groups");
-  expect_error([&] { conv2d(f32({2, 3, 4}), f32({8, 4, 3, 3}), Tensor()); }, "got [2, 3, 4]");
-  expect_error([&] { conv2d(f32({2, 3, 4, 4}), f32({8, 3, 5, 5}), Tensor()); }, "does not fit into x [2, 3, 4, 4]");
-  expect_error(
-      [&] {
-        conv2d(f32({2, 3, 4, 4}), f32({8, 3, 3, 3}), f32({7}));
-      },
-      "bias [7] does not fit weight [8, 3, 3, 3]");
-  expect_error([&] { conv2d(f32({2, 3, 4, 4}), f32({8, 3, 3, 3}), Tensor(), {.stride = {0, 1}}); }, "stride 0");
-  expect_error(
-      [&] {
-        conv2d_backward_input(f32({2, 8, 4, 4}), f32({8, 3, 3, 3}), {2, 3, 4, 4});
-      },
-      "dy is [2, 8, 4, 4]");
-  expect_error(
-      [&] {
-        Tensor db = f32({3});
-        conv2d_backward_bias(f32({2, 8, 4, 4}), db, false);
-      },
-      "destination is [3], needed is [8]");
-  expect_error(
-      [&] {
-        Tensor none;
-        conv2d_relu_backward(f32({2, 8, 4, 4}), f32({2, 8, 4, 3}), none, false);
-      },
-      "[2, 8, 4, 4] and y [2, 8, 4, 3]");
+  TANDEM_EXPECT_ERROR(conv2d(f32({2, 3, 4, 4}), f32({8, 4, 3, 3}), Tensor()),
+                      "conv2d: channels do not fit: x [2, 3, 4, 4] and weight [8, 4, 3, 3] with 1 groups");
+  TANDEM_EXPECT_ERROR(conv2d(f32({2, 3, 4}), f32({8, 4, 3, 3}), Tensor()), "got [2, 3, 4]");
+  TANDEM_EXPECT_ERROR(conv2d(f32({2, 3, 4, 4}), f32({8, 3, 5, 5}), Tensor()), "does not fit into x [2, 3, 4, 4]");
+  TANDEM_EXPECT_ERROR(conv2d(f32({2, 3, 4, 4}), f32({8, 3, 3, 3}), f32({7})),
+                      "bias [7] does not fit weight [8, 3, 3, 3]");
+  TANDEM_EXPECT_ERROR(conv2d(f32({2, 3, 4, 4}), f32({8, 3, 3, 3}), Tensor(), {.stride = {0, 1}}), "stride 0");
+  TANDEM_EXPECT_ERROR(conv2d_backward_input(f32({2, 8, 4, 4}), f32({8, 3, 3, 3}), {2, 3, 4, 4}), "dy is [2, 8, 4, 4]");
+  Tensor three = f32({3}), none;
+  TANDEM_EXPECT_ERROR(conv2d_backward_bias(f32({2, 8, 4, 4}), three, false), "destination is [3], needed is [8]");
+  TANDEM_EXPECT_ERROR(conv2d_relu_backward(f32({2, 8, 4, 4}), f32({2, 8, 4, 3}), none, false),
+                      "[2, 8, 4, 4] and y [2, 8, 4, 3]");
 }
 
 }  // namespace

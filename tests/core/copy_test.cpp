@@ -7,35 +7,34 @@
 namespace tandem::core {
 namespace {
 
-constexpr DType kAll[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                          DType::int64,   DType::int32,   DType::uint8,    DType::boolean};
+using namespace testing;
 
 // Whole numbers from 0 to 15 fit every dtype but bool.
 TEST(Copy, BetweenAllDtypesAndLayouts) {
-  for (const DType from : kAll)
-    for (const Tensor& source : testing::awkward_tensors(from == DType::boolean ? from : DType::uint8, 0, 16)) {
+  for (const DType from : kEveryDType)
+    for (const Tensor& source : awkward_tensors(from == DType::boolean ? from : DType::uint8, 0, 16)) {
       const Tensor typed = source.to(from);
       const auto wanted = typed.to_vector<double>();
-      for (const DType to : kAll) {
+      for (const DType to : kEveryDType) {
         Tensor plain = Tensor::zeros(source.shape(), {.dtype = to});
         copy(typed, plain);
         std::vector<double> expected = wanted;
         if (to == DType::boolean)
           for (double& v : expected) v = v != 0;
-        ASSERT_EQ(plain.to_vector<double>(), expected) << testing::describe(typed) << " to " << name(to);
+        ASSERT_EQ(plain.to_vector<double>(), expected) << describe(typed) << " to " << name(to);
       }
     }
 }
 
 TEST(Copy, IntoGapsLeavesTheRestAlone) {
-  for (const Tensor& source : testing::awkward_tensors(DType::float32)) {
+  for (const Tensor& source : awkward_tensors(DType::float32)) {
     if (source.rank() == 0) continue;
     Shape wide = source.shape();
     wide[0] = 2 * wide[0] + 1;
     Tensor whole = Tensor::full(wide, 9);
     Tensor odd = whole.slice(0, 1, wide[0], 2);
     copy(source, odd);
-    ASSERT_EQ(odd.to_vector<float>(), source.to_vector<float>()) << testing::describe(source);
+    ASSERT_EQ(odd.to_vector<float>(), source.to_vector<float>()) << describe(source);
     for (const float v : whole.slice(0, 0, wide[0], 2).to_vector<float>()) ASSERT_EQ(v, 9);
   }
 }

@@ -5,26 +5,22 @@
 #include <cmath>
 
 #include "tandem/core/ops/softmax.h"
-#include "tandem/core/parallel.h"
-#include "tandem/core/random.h"
+#include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
 
-Tensor normal(const Shape& shape, std::uint32_t op, DType dtype = DType::float64) {
-  Tensor x = Tensor::empty(shape);
-  fill_normal(x, 0, 2, RandomContext{.seed = 6}.stream(op));
-  return x.to(dtype);
+using namespace testing;
+
+Tensor normal(const Shape& shape, std::uint32_t stream, DType dtype = DType::float64) {
+  return testing::normal(shape, stream, dtype, 0, 2);
 }
 
 // Every fifth target is the ignored one, if `ignores`.
 Tensor some_targets(const Shape& logits, bool ignores) {
   Shape shape{logits[0]};
   for (int i = 2; i < logits.rank(); ++i) shape.push_back(logits[i]);
-  Tensor target = Tensor::arange(numel(shape)).reshape(shape);
-  auto* values = target.mutable_data<std::int64_t>();
-  for (std::int64_t i = 0; i < target.numel(); ++i) values[i] = ignores && i % 5 == 1 ? -100 : (i * 7) % logits[1];
-  return target;
+  return integers(shape, [&](std::int64_t i) { return ignores && i % 5 == 1 ? -100 : (i * 7) % logits[1]; });
 }
 
 struct Reference {
@@ -80,19 +76,12 @@ std::vector<CrossEntropyOptions> all_options(std::int64_t classes) {
 const std::vector<Shape> kShapes{{8, 10},   {1, 1},         {3, 1},         {1, 700}, {6, 300},
                                  {3, 5, 7}, {2, 300, 3, 2}, {2, 3, 20, 15}, {700, 3}};
 
-std::vector<Tensor> layouts(const Tensor& x) {
-  std::vector<Tensor> all{x, x.transpose(0, 1).contiguous().transpose(0, 1)};
-  Shape wide = x.shape();
-  wide[0] *= 2;
-  all.push_back(normal(wide, 3, x.dtype()).slice(0, 0, wide[0], 2));
-  if (x.rank() == 4) all.push_back(x.contiguous(MemoryFormat::channels_last));
-  return all;
-}
+std::vector<Tensor> layouts(const Tensor& x) { return testing::layouts(x, 1, 0); }
 
 double tolerance(DType dtype) { return dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 2e-6 : 1.0 / 100; }
 
 TEST(CrossEntropy, MatchesTheDefinition) {
-  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
+  for (const DType dtype : kFloating)
     for (const Shape& shape : kShapes)
       for (const CrossEntropyOptions& options : all_options(shape[1]))
         for (const Tensor& logits : layouts(normal(shape, 1, dtype))) {
@@ -102,11 +91,8 @@ TEST(CrossEntropy, MatchesTheDefinition) {
           EXPECT_NEAR(result.total_weight, expected.total_weight, 1e-9 + expected.total_weight * tolerance(dtype));
           EXPECT_EQ(result.loss.dtype(), dtype);
           EXPECT_EQ(result.loss.shape(), options.reduction == Reduction::none ? target.shape() : Shape{});
-          const auto loss = result.loss.to_vector<double>();
-          ASSERT_EQ(loss.size(), expected.loss.size());
-          for (std::size_t i = 0; i < loss.size(); ++i)
-            ASSERT_NEAR(loss[i], expected.loss[i], tolerance(dtype) * std::max(1., std::abs(expected.loss[i])))
-                << name(dtype) << " " << shape.str() << " smoothing " << options.label_smoothing;
+          expect_near(result.loss, expected.loss, tolerance(dtype),
+                      fmt::format("{} smoothing {}", describe(logits), options.label_smoothing));
           EXPECT_EQ(result.log_probabilities.to_vector<double>(),
                     log_softmax(result.log_probabilities.is_contiguous() ? logits.contiguous() : logits, 1)
                         .to_vector<double>());
@@ -191,40 +177,22 @@ TEST(CrossEntropy, LargeLogitsStayFinite) {
 }
 
 TEST(CrossEntropy, SameBitsForAnyNumberOfThreads) {
-  const int before = num_threads();
   const Tensor logits = normal({3000, 37}, 1, DType::float32), target = some_targets({3000, 37}, false);
-  set_num_threads(1);
-  const double one = cross_entropy(logits, target).loss.item();
-  set_num_threads(3);
-  EXPECT_EQ(cross_entropy(logits, target).loss.item(), one);
-  set_num_threads(before);
-}
-
-template <class F>
-void expect_error(F&& f, const std::string& part) {
-  try {
-    f();
-    FAIL() << "no error, expected: " << part;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
+  const auto loss = [&] { return cross_entropy(logits, target).loss.item(); };
+  EXPECT_EQ(with_threads(3, loss), with_threads(1, loss));
 }
 
 TEST(CrossEntropy, ErrorsNameTheRule) {
   const Tensor x = Tensor::zeros({2, 3}), t = Tensor::from<std::int64_t>({0, 1});
-  expect_error(
-      [&] {
-        cross_entropy(x, Tensor::from<std::int64_t>({0, 3}));
-      },
-      "target 3 of position 1 is not in [0, 3)");
-  expect_error([&] { cross_entropy(x, Tensor::from<std::int64_t>({-1, 0})); }, "target -1 of position 0");
-  expect_error([&] { cross_entropy(x, Tensor::arange(3)); }, "got [2, 3] and [3]");
-  expect_error([&] { cross_entropy(Tensor::zeros({3}), t); }, "got [3] and [2]");
-  expect_error([&] { cross_entropy(x, t.to(DType::int32)); }, "needs to be int64, got int32");
-  expect_error([&] { cross_entropy(x, t, {.label_smoothing = 1.5}); }, "label_smoothing 1.5");
-  expect_error([&] { cross_entropy(x, t, {.class_weights = Tensor::zeros({4})}); },
-               "class weights float32 [4] do not fit 3");
-  expect_error([&] { cross_entropy_backward(Tensor::zeros({2}), x, t, {}, 2); }, "float32 [2] of a loss float32 []");
+  TANDEM_EXPECT_ERROR(cross_entropy(x, Tensor::from<std::int64_t>({0, 3})), "target 3 of position 1 is not in [0, 3)");
+  TANDEM_EXPECT_ERROR(cross_entropy(x, Tensor::from<std::int64_t>({-1, 0})), "target -1 of position 0");
+  TANDEM_EXPECT_ERROR(cross_entropy(x, Tensor::arange(3)), "got [2, 3] and [3]");
+  TANDEM_EXPECT_ERROR(cross_entropy(Tensor::zeros({3}), t), "got [3] and [2]");
+  TANDEM_EXPECT_ERROR(cross_entropy(x, t.to(DType::int32)), "needs to be int64, got int32");
+  TANDEM_EXPECT_ERROR(cross_entropy(x, t, {.label_smoothing = 1.5}), "label_smoothing 1.5");
+  TANDEM_EXPECT_ERROR(cross_entropy(x, t, {.class_weights = Tensor::zeros({4})}),
+                      "class weights float32 [4] do not fit 3");
+  TANDEM_EXPECT_ERROR(cross_entropy_backward(Tensor::zeros({2}), x, t, {}, 2), "float32 [2] of a loss float32 []");
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 
 #include <cmath>
 
-#include "tandem/core/parallel.h"
+#include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
+
+using namespace testing;
 
 const PhiloxStream kStream = RandomContext{.seed = 7, .epoch = 1, .step = 2, .shard = 3}.stream(4);
 
@@ -16,22 +18,8 @@ bool kept(std::int64_t i, double p) {
   return static_cast<double>(word) >= p * 0x1p32;
 }
 
-Tensor counting(const Shape& shape, DType dtype = DType::float32) {
-  return Tensor::arange(numel(shape), dtype).reshape(shape);
-}
-
-template <class F>
-void expect_error(F&& f, const std::string& part) {
-  try {
-    f();
-    FAIL() << "no error, expected: " << part;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
-}
-
 TEST(Dropout, FollowsTheStreamWordForWord) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16})
+  for (const DType dtype : kFloating)
     for (const std::int64_t n : {0, 1, 3, 31, 32, 33, 63, 64, 65, 1023, 1024, 1025, 5000})
       for (const double p : {0., 0.1, 0.5, 0.97, 1.}) {
         const Tensor x = Tensor::full({n}, 3, {.dtype = dtype});
@@ -71,13 +59,9 @@ TEST(Dropout, ViewsWithGapsBecomeContiguous) {
 }
 
 TEST(Dropout, SameBitsForAnyNumberOfThreads) {
-  const int before = num_threads();
   const Tensor x = counting({1000, 77});
-  set_num_threads(1);
-  const auto one = dropout(x, 0.3, kStream).output.to_vector<float>();
-  set_num_threads(3);
-  EXPECT_EQ(dropout(x, 0.3, kStream).output.to_vector<float>(), one);
-  set_num_threads(before);
+  const auto output = [&] { return dropout(x, 0.3, kStream).output.to_vector<float>(); };
+  EXPECT_EQ(with_threads(3, output), with_threads(1, output));
 }
 
 TEST(Dropout, KeepsTheRightShare) {
@@ -97,7 +81,7 @@ TEST(Dropout, DroppedNanIsZero) {
 }
 
 TEST(Dropout, BackwardScalesWhatWasKept) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+  for (const DType dtype : kFloating) {
     const Tensor x = counting({2, 3, 4, 5}, dtype).contiguous(MemoryFormat::channels_last);
     const Tensor mask = dropout(x, 0.5, kStream).mask;
     const auto keep = mask.to_vector<std::uint8_t>();
@@ -127,11 +111,11 @@ TEST(Dropout, BackwardReusesMemoryThatNobodyElseSees) {
 
 TEST(Dropout, ErrorsNameTheRule) {
   const Tensor x = counting({4});
-  expect_error([&] { dropout(x, 1.5, kStream); }, "dropout: probability 1.5 is not in [0, 1]");
-  expect_error([&] { dropout(x, std::nan(""), kStream); }, "is not in [0, 1]");
-  expect_error([&] { dropout(Tensor::arange(4), 0.5, kStream); }, "float32, float64 or bfloat16, got int64");
-  expect_error([&] { dropout_backward(x, Tensor::zeros({5}, {.dtype = DType::uint8}), 0.5); }, "[4] and mask [5]");
-  expect_error([&] { dropout_backward(x, x, 0.5); }, "the mask is float32, not uint8");
+  TANDEM_EXPECT_ERROR(dropout(x, 1.5, kStream), "dropout: probability 1.5 is not in [0, 1]");
+  TANDEM_EXPECT_ERROR(dropout(x, std::nan(""), kStream), "is not in [0, 1]");
+  TANDEM_EXPECT_ERROR(dropout(Tensor::arange(4), 0.5, kStream), "float32, float64 or bfloat16, got int64");
+  TANDEM_EXPECT_ERROR(dropout_backward(x, Tensor::zeros({5}, {.dtype = DType::uint8}), 0.5), "[4] and mask [5]");
+  TANDEM_EXPECT_ERROR(dropout_backward(x, x, 0.5), "the mask is float32, not uint8");
 }
 
 }  // namespace

@@ -4,23 +4,15 @@
 
 #include <cmath>
 
-#include "tandem/core/parallel.h"
-#include "tandem/core/random.h"
+#include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
 
-Tensor normal(const Shape& shape, std::uint32_t op, DType dtype = DType::float64) {
-  Tensor x = Tensor::empty(shape);
-  fill_normal(x, 0, 1, RandomContext{.seed = 10}.stream(op));
-  return x.to(dtype);
-}
+using namespace testing;
 
 Tensor some_indices(const Shape& shape, std::int64_t rows) {
-  Tensor indices = Tensor::arange(numel(shape)).reshape(shape);
-  auto* values = indices.mutable_data<std::int64_t>();
-  for (std::int64_t i = 0; i < indices.numel(); ++i) values[i] = (i * i + i) % rows;
-  return indices;
+  return integers(shape, [&](std::int64_t i) { return (i * i + i) % rows; });
 }
 
 TEST(Embedding, LooksUpRows) {
@@ -28,7 +20,7 @@ TEST(Embedding, LooksUpRows) {
     for (const Shape& shape : {Shape{}, Shape{1}, Shape{4}, Shape{3, 5}, Shape{2, 0}, Shape{2, 2, 3}, Shape{900}})
       for (const std::int64_t columns : {0, 1, 3, 80}) {
         const Tensor table = normal({11, columns}, 1).to(dtype);
-        for (const Tensor& weight : {table, table.transpose(0, 1).contiguous().transpose(0, 1)}) {
+        for (const Tensor& weight : {table, exchanged(table, 0, 1)}) {
           const Tensor indices = some_indices(shape, 11);
           const Tensor y = embedding(weight, indices);
           Shape expected = shape;
@@ -52,7 +44,7 @@ TEST(Embedding, IndicesMayHaveAnyStrides) {
 }
 
 TEST(Embedding, BackwardSumsOverPositions) {
-  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16})
+  for (const DType dtype : kFloating)
     for (const Shape& shape : {Shape{}, Shape{1}, Shape{7}, Shape{3, 50}, Shape{0}, Shape{400}})
       for (const std::int64_t columns : {0, 1, 5, 270})
         for (const bool accumulate : {false, true})
@@ -63,7 +55,7 @@ TEST(Embedding, BackwardSumsOverPositions) {
               Shape dy_shape = shape;
               dy_shape.push_back(columns);
               Tensor dy = normal(dy_shape, 2, dtype);
-              if (strided) dy = dy.transpose(0, -1).contiguous().transpose(0, -1);
+              if (strided) dy = exchanged(dy, 0, -1);
               Tensor dweight = normal({rows, columns}, 3, dtype);
               if (strided) dweight = normal({columns, 2 * rows}, 3, dtype).slice(1, 0, 2 * rows, 2).transpose(0, 1);
               auto expected = accumulate ? dweight.to_vector<double>()
@@ -104,51 +96,29 @@ TEST(Embedding, BackwardOfManyEqualIndicesIsExact) {
 }
 
 TEST(Embedding, BackwardGivesTheSameBitsForAnyNumberOfThreads) {
-  const int before = num_threads();
   const Tensor dy = normal({2000, 333}, 4, DType::float32), indices = some_indices({2000}, 7);
-  std::vector<std::vector<float>> results;
-  for (const int threads : {1, 2, 5}) {
-    set_num_threads(threads);
+  const auto gradient = [&] {
     Tensor dweight = Tensor::empty({7, 333});
     embedding_backward(dy, indices, dweight, false);
-    results.push_back(dweight.to_vector<float>());
-  }
-  set_num_threads(before);
-  EXPECT_EQ(results[0], results[1]);
-  EXPECT_EQ(results[0], results[2]);
-}
-
-template <class F>
-void expect_error(F&& f, const std::string& part) {
-  try {
-    f();
-    FAIL() << "no error, expected: " << part;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
+    return dweight.to_vector<float>();
+  };
+  const auto one = with_threads(1, gradient);
+  EXPECT_EQ(with_threads(2, gradient), one);
+  EXPECT_EQ(with_threads(5, gradient), one);
 }
 
 TEST(Embedding, ErrorsNameTheRule) {
   const Tensor table = Tensor::zeros({4, 2});
   Tensor dweight = table.clone();
-  expect_error(
-      [&] {
-        embedding(table, Tensor::from<std::int64_t>({0, 4}));
-      },
-      "embedding: index 4 of position 1 is not in [0, 4)");
-  expect_error([&] { embedding(table, Tensor::from<std::int64_t>({-1})); }, "index -1 of position 0");
-  expect_error([&] { embedding(Tensor::zeros({4}), Tensor::arange(2)); }, "needs to be [V, D], got [4]");
-  expect_error([&] { embedding(table, Tensor::zeros({2})); }, "need to be int64, got float32");
-  expect_error(
-      [&] {
-        embedding_backward(Tensor::zeros({3, 2}), Tensor::arange(2), dweight, false);
-      },
-      "gradient float32 [3, 2] of an output float32 [2, 2]");
-  expect_error(
-      [&] {
-        embedding_backward(Tensor::zeros({1, 2}), Tensor::from<std::int64_t>({9}), dweight, true);
-      },
-      "index 9");
+  TANDEM_EXPECT_ERROR(embedding(table, Tensor::from<std::int64_t>({0, 4})),
+                      "embedding: index 4 of position 1 is not in [0, 4)");
+  TANDEM_EXPECT_ERROR(embedding(table, Tensor::from<std::int64_t>({-1})), "index -1 of position 0");
+  TANDEM_EXPECT_ERROR(embedding(Tensor::zeros({4}), Tensor::arange(2)), "needs to be [V, D], got [4]");
+  TANDEM_EXPECT_ERROR(embedding(table, Tensor::zeros({2})), "need to be int64, got float32");
+  TANDEM_EXPECT_ERROR(embedding_backward(Tensor::zeros({3, 2}), Tensor::arange(2), dweight, false),
+                      "gradient float32 [3, 2] of an output float32 [2, 2]");
+  TANDEM_EXPECT_ERROR(embedding_backward(Tensor::zeros({1, 2}), Tensor::from<std::int64_t>({9}), dweight, true),
+                      "index 9");
 }
 
 }  // namespace

@@ -4,23 +4,15 @@
 
 #include <cmath>
 
-#include "tandem/core/parallel.h"
-#include "tandem/core/random.h"
+#include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
 
-Tensor normal(const Shape& shape, std::uint32_t op, DType dtype = DType::float64) {
-  Tensor x = Tensor::empty(shape);
-  fill_normal(x, 0, 1, RandomContext{.seed = 9}.stream(op));
-  return x.to(dtype);
-}
+using namespace testing;
 
 Tensor some_index(const Shape& shape, std::int64_t size) {
-  Tensor index = Tensor::arange(numel(shape)).reshape(shape);
-  auto* values = index.mutable_data<std::int64_t>();
-  for (std::int64_t i = 0; i < index.numel(); ++i) values[i] = (i * i + 3 * i) % size;
-  return index;
+  return integers(shape, [&](std::int64_t i) { return (i * i + 3 * i) % size; });
 }
 
 // Calls f(place in index, place in x, flat position in index) for each element.
@@ -62,20 +54,10 @@ const std::vector<Case> kCases{{{5}, {7}, 0},
                                {{2, 3, 4, 5}, {2, 7, 4, 5}, 1},
                                {{30, 20}, {80, 20}, 0}};
 
-std::vector<Tensor> layouts(const Tensor& x) {
-  std::vector<Tensor> all{x, x.transpose(0, -1).contiguous().transpose(0, -1)};
-  if (x.rank() == 4) all.push_back(x.contiguous(MemoryFormat::channels_last));
-  Shape wide = x.shape();
-  wide[0] *= 2;
-  Tensor gaps = Tensor::zeros(wide, {.dtype = x.dtype()}).slice(0, 0, wide[0], 2);
-  gaps.copy_from(x);
-  all.push_back(gaps);
-  return all;
-}
+std::vector<Tensor> layouts(const Tensor& x) { return testing::layouts(x, -1, 0); }
 
 TEST(Gather, PicksAlongOneDimension) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
-                            DType::uint8, DType::boolean})
+  for (const DType dtype : kEveryDType)
     for (const Case& c : kCases)
       for (const Tensor& x : layouts(normal(c.x, 1).to(dtype)))
         for (const Tensor& index : layouts(some_index(c.index, std::max<std::int64_t>(1, c.x[c.dim])))) {
@@ -96,14 +78,15 @@ TEST(Gather, IndexMayBeExpanded) {
 }
 
 TEST(ScatterAdd, IsTheAdjointOfGather) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16})
+  for (const DType dtype : kFloating)
     for (const Case& c : kCases)
       for (const Tensor& start : layouts(normal(c.x, 1, dtype)))
         for (const Tensor& index : layouts(some_index(c.index, std::max<std::int64_t>(1, c.x[c.dim]))))
           for (const Tensor& source : layouts(normal(c.index, 2, dtype))) {
             Tensor destination = start;
             auto expected = start.to_vector<double>();
-            auto scale = expected;
+            std::vector<double> scale;  // of the sums, which float32 makes for bfloat16
+            for (const double value : expected) scale.push_back(1 + std::abs(value));
             const auto before = start.clone();
             const auto added = source.to_vector<double>();
             for_each_pick(index, c.dim, [&](const Dims& place, const Dims& there, std::size_t) {
@@ -112,9 +95,11 @@ TEST(ScatterAdd, IsTheAdjointOfGather) {
             });
             scatter_add(destination, c.dim, index, source);
             const auto got = destination.to_vector<double>();
-            const double tolerance = dtype == DType::float64 ? 1e-14 : dtype == DType::float32 ? 1e-6 : 1.0 / 256;
+            const double unit = dtype == DType::float64 ? 1e-14 : 1e-6;
+            const double last = dtype == DType::bfloat16 ? epsilon(dtype) : 0;  // the result is rounded once
             for (std::size_t i = 0; i < got.size(); ++i)
-              ASSERT_NEAR(got[i], expected[i], tolerance * (1 + std::abs(scale[i]))) << c.x.str() << " at " << i;
+              ASSERT_NEAR(got[i], expected[i], unit * scale[i] + last * std::abs(expected[i]))
+                  << c.x.str() << " at " << i;
             destination.copy_from(before);
           }
 }
@@ -133,49 +118,29 @@ TEST(ScatterAdd, Bfloat16DoesNotLoseSmallTerms) {
 }
 
 TEST(ScatterAdd, SameBitsForAnyNumberOfThreads) {
-  const int before = num_threads();
   const Tensor index = some_index({500, 200}, 3), source = normal({500, 200}, 3, DType::float32);
-  std::vector<std::vector<float>> results;
-  for (const int threads : {1, 3}) {
-    set_num_threads(threads);
+  const auto sums = [&] {
     Tensor destination = Tensor::zeros({3, 200});
     scatter_add(destination, 0, index, source);
-    results.push_back(destination.to_vector<float>());
-  }
-  set_num_threads(before);
-  EXPECT_EQ(results[0], results[1]);
-}
-
-template <class F>
-void expect_error(F&& f, const std::string& part) {
-  try {
-    f();
-    FAIL() << "no error, expected: " << part;
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
+    return destination.to_vector<float>();
+  };
+  EXPECT_EQ(with_threads(3, sums), with_threads(1, sums));
 }
 
 TEST(Gather, ErrorsNameTheRule) {
   const Tensor x = Tensor::zeros({2, 3});
   Tensor destination = x.clone();
   const auto index = [](std::vector<std::int64_t> values, const Shape& shape) { return Tensor::from(values, shape); };
-  expect_error(
-      [&] {
-        gather(x, 1, index({0, 1, 3, 0}, {2, 2}));
-      },
-      "gather: index 3 at [1, 0] is not in [0, 3), the size of dimension 1");
-  expect_error([&] { gather(x, 0, index({0, -1}, {1, 2})); }, "gather: index -1 at [0, 1]");
-  expect_error([&] { gather(x, 0, index({0}, {1})); }, "gather: index [1] does not fit [2, 3]");
-  expect_error([&] { gather(x, 0, index({0, 0, 0, 0}, {1, 4})); }, "index [1, 4] does not fit [2, 3]");
-  expect_error([&] { gather(x, 0, x); }, "needs to be int64, got float32");
-  expect_error([&] { scatter_add(destination, 0, index({2}, {1, 1}), x); }, "scatter_add: index 2 at [0, 0]");
-  expect_error(
-      [&] {
-        scatter_add(destination, 0, index({0, 0, 0}, {3, 1}), x);
-      },
-      "source float32 [2, 3] does not fit index [3, 1]");
-  expect_error([&] { scatter_add(destination, 0, index({0}, {1, 1}), x.to(DType::float64)); }, "source float64");
+  TANDEM_EXPECT_ERROR(gather(x, 1, index({0, 1, 3, 0}, {2, 2})),
+                      "gather: index 3 at [1, 0] is not in [0, 3), the size of dimension 1");
+  TANDEM_EXPECT_ERROR(gather(x, 0, index({0, -1}, {1, 2})), "gather: index -1 at [0, 1]");
+  TANDEM_EXPECT_ERROR(gather(x, 0, index({0}, {1})), "gather: index [1] does not fit [2, 3]");
+  TANDEM_EXPECT_ERROR(gather(x, 0, index({0, 0, 0, 0}, {1, 4})), "index [1, 4] does not fit [2, 3]");
+  TANDEM_EXPECT_ERROR(gather(x, 0, x), "needs to be int64, got float32");
+  TANDEM_EXPECT_ERROR(scatter_add(destination, 0, index({2}, {1, 1}), x), "scatter_add: index 2 at [0, 0]");
+  TANDEM_EXPECT_ERROR(scatter_add(destination, 0, index({0, 0, 0}, {3, 1}), x),
+                      "source float32 [2, 3] does not fit index [3, 1]");
+  TANDEM_EXPECT_ERROR(scatter_add(destination, 0, index({0}, {1, 1}), x.to(DType::float64)), "source float64");
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 #include "tandem/core/ops/linear.h"
 
-#include "tandem/core/parallel.h"
-#include "tests/core/kernel_check.h"
+#include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
 
-using namespace kernel_check;
+using namespace testing;
 
 struct Case {
   Shape x;
@@ -14,8 +13,6 @@ struct Case {
 };
 const std::vector<Case> kCases{{{3, 4}, 5}, {{1, 1}, 1},     {{4}, 3},           {{2, 3, 7}, 9},    {{0, 4}, 5},
                                {{3, 0}, 2}, {{70, 130}, 40}, {{2, 30, 64}, 128}, {{1, 2, 2, 3}, 1}, {{600, 33}, 34}};
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 TEST(Linear, ForwardAndGradientsAgreeWithReference) {
   for (const DType dtype : kFloating)
@@ -77,44 +74,25 @@ TEST(Linear, PackedWeightsFollowTheWeights) {
 
 TEST(LinearBackwardBias, SameBitsForAnyNumberOfThreads) {
   const Tensor dy = numbers({5000, 33}, DType::float32);
-  Tensor one = Tensor::zeros({33}), three = Tensor::zeros({33});
-  const int before = num_threads();
-  set_num_threads(1);
-  linear_backward_bias(dy, one, false);
-  set_num_threads(3);
-  linear_backward_bias(dy, three, false);
-  set_num_threads(before);
-  EXPECT_EQ(one.to_vector<float>(), three.to_vector<float>());
+  const auto gradient = [&] {
+    Tensor db = Tensor::zeros({33});
+    linear_backward_bias(dy, db, false);
+    return db.to_vector<float>();
+  };
+  EXPECT_EQ(with_threads(3, gradient), with_threads(1, gradient));
 }
 
 TEST(Linear, ErrorsNameTheShapes) {
   const auto f32 = [](const Shape& s) { return Tensor::zeros(s); };
-  expect_error([&] { linear(f32({2, 3}), f32({4, 5}), Tensor()); }, "do not fit: [2, 3] and [4, 5]");
-  expect_error([&] { linear(f32({2, 3}), f32({4, 3}), f32({3})); }, "bias [3] does not fit weight [4, 3]");
-  expect_error(
-      [&] {
-        linear(f32({2, 3}), Tensor::zeros({4, 3}, {.dtype = DType::float64}), Tensor());
-      },
-      "dtypes differ");
-  expect_error([&] { linear_backward_input(f32({2, 3}), f32({4, 3})); }, "linear_backward_input: dy [..., out]");
-  expect_error(
-      [&] {
-        Tensor dw = f32({4, 4});
-        linear_backward_weight(f32({2, 3}), f32({2, 4}), dw, false);
-      },
-      "do not give [4, 4]");
-  expect_error(
-      [&] {
-        Tensor dw = Tensor::zeros({3, 4}, {.dtype = DType::bfloat16});
-        linear_backward_weight(f32({2, 3}), f32({2, 4}), dw, false);
-      },
-      "gradient of float32 cannot be written as bfloat16");
-  expect_error(
-      [&] {
-        Tensor db = f32({4});
-        linear_backward_bias(f32({2, 3}), db, false);
-      },
-      "[2, 3] does not give [4]");
+  TANDEM_EXPECT_ERROR(linear(f32({2, 3}), f32({4, 5}), Tensor()), "do not fit: [2, 3] and [4, 5]");
+  TANDEM_EXPECT_ERROR(linear(f32({2, 3}), f32({4, 3}), f32({3})), "bias [3] does not fit weight [4, 3]");
+  TANDEM_EXPECT_ERROR(linear(f32({2, 3}), Tensor::zeros({4, 3}, {.dtype = DType::float64}), Tensor()), "dtypes differ");
+  TANDEM_EXPECT_ERROR(linear_backward_input(f32({2, 3}), f32({4, 3})), "linear_backward_input: dy [..., out]");
+  Tensor wrong = f32({4, 4}), half = Tensor::zeros({3, 4}, {.dtype = DType::bfloat16}), four = f32({4});
+  TANDEM_EXPECT_ERROR(linear_backward_weight(f32({2, 3}), f32({2, 4}), wrong, false), "do not give [4, 4]");
+  TANDEM_EXPECT_ERROR(linear_backward_weight(f32({2, 3}), f32({2, 4}), half, false),
+                      "gradient of float32 cannot be written as bfloat16");
+  TANDEM_EXPECT_ERROR(linear_backward_bias(f32({2, 3}), four, false), "[2, 3] does not give [4]");
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 #include "tandem/core/ops/matmul.h"
 
-#include "tandem/core/parallel.h"
-#include "tests/core/kernel_check.h"
+#include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
 
-using namespace kernel_check;
+using namespace testing;
 
 Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
   Shape shape = batch;
@@ -106,13 +105,8 @@ TEST(MatmulInto, WritesAndAddsInAnyLayout) {
 
 TEST(Matmul, Float64HasTheSameBitsForAnyNumberOfThreads) {
   const Tensor a = numbers({300, 70}, DType::float64), b = numbers({70, 50}, DType::float64, 2);
-  const int before = num_threads();
-  set_num_threads(1);
-  const auto one = matmul(a, b).to_vector<double>();
-  set_num_threads(3);
-  const auto three = matmul(a, b).to_vector<double>();
-  set_num_threads(before);
-  EXPECT_EQ(one, three);
+  const auto product = [&] { return matmul(a, b).to_vector<double>(); };
+  EXPECT_EQ(with_threads(3, product), with_threads(1, product));
 }
 
 TEST(Matmul, OperandsAreOnlyRead) {
@@ -124,30 +118,17 @@ TEST(Matmul, OperandsAreOnlyRead) {
 
 TEST(Matmul, ErrorsNameTheShapes) {
   const auto f32 = [](const Shape& s) { return Tensor::zeros(s); };
-  expect_error(
-      [&] {
-        matmul(f32({8, 16}), f32({32, 4}));
-      },
-      "matmul: inner dimensions differ: [8, 16] x [32, 4] (16 and 32)");
-  expect_error([&] { matmul(f32({8}), f32({8, 4})); }, "two dimensions or more: [8] x [8, 4]");
-  expect_error([&] { matmul(f32({2, 2, 2}), f32({3, 2, 2})); }, "matmul");
-  expect_error(
-      [&] {
-        matmul(f32({2, 2}), Tensor::zeros({2, 2}, {.dtype = DType::float64}));
-      },
-      "dtypes differ: float32 x float64");
-  expect_error(
-      [&] {
-        matmul(Tensor::zeros({2, 2}, {.dtype = DType::int64}), Tensor::zeros({2, 2}, {.dtype = DType::int64}));
-      },
-      "int64");
-  expect_error(
-      [&] {
-        Tensor out = f32({2, 3});
-        matmul_into(f32({2, 2}), f32({2, 2}), out, false);
-      },
-      "gives [2, 2], the destination is [2, 3]");
-  expect_error([&] { matmul(Tensor(), f32({2, 2})); }, "undefined");
+  TANDEM_EXPECT_ERROR(matmul(f32({8, 16}), f32({32, 4})),
+                      "matmul: inner dimensions differ: [8, 16] x [32, 4] (16 and 32)");
+  TANDEM_EXPECT_ERROR(matmul(f32({8}), f32({8, 4})), "two dimensions or more: [8] x [8, 4]");
+  TANDEM_EXPECT_ERROR(matmul(f32({2, 2, 2}), f32({3, 2, 2})), "matmul");
+  TANDEM_EXPECT_ERROR(matmul(f32({2, 2}), Tensor::zeros({2, 2}, {.dtype = DType::float64})),
+                      "dtypes differ: float32 x float64");
+  TANDEM_EXPECT_ERROR(
+      matmul(Tensor::zeros({2, 2}, {.dtype = DType::int64}), Tensor::zeros({2, 2}, {.dtype = DType::int64})), "int64");
+  Tensor wrong = f32({2, 3});
+  TANDEM_EXPECT_ERROR(matmul_into(f32({2, 2}), f32({2, 2}), wrong, false), "gives [2, 2], the destination is [2, 3]");
+  TANDEM_EXPECT_ERROR(matmul(Tensor(), f32({2, 2})), "undefined");
 }
 
 }  // namespace

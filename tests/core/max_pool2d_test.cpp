@@ -2,14 +2,12 @@
 
 #include <limits>
 
-#include "tests/core/kernel_check.h"
+#include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
 
-using namespace kernel_check;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+using namespace testing;
 
 struct Case {
   Shape x;
@@ -133,17 +131,14 @@ TEST(AdaptiveMaxPool2d, AgreesWithReference) {
 
 TEST(MaxPool2d, ErrorsNameTheRule) {
   const Tensor x = Tensor::zeros({1, 2, 4, 4});
-  expect_error(
-      [&] {
-        max_pool2d(x, {.kernel = {2, 2}, .padding = {2, 0}});
-      },
-      "max_pool2d: padding 2 must be at most half the kernel, which is 2");
-  expect_error([&] { max_pool2d(x, {.kernel = {5, 5}}); }, "kernel 5 does not fit into x [1, 2, 4, 4]");
-  expect_error([&] { max_pool2d(x, {.kernel = {0, 1}}); }, "must be positive");
-  expect_error([&] { max_pool2d(Tensor::zeros({2, 4, 4}), {.kernel = {2, 2}}); }, "got [2, 4, 4]");
+  TANDEM_EXPECT_ERROR(max_pool2d(x, {.kernel = {2, 2}, .padding = {2, 0}}),
+                      "max_pool2d: padding 2 must be at most half the kernel, which is 2");
+  TANDEM_EXPECT_ERROR(max_pool2d(x, {.kernel = {5, 5}}), "kernel 5 does not fit into x [1, 2, 4, 4]");
+  TANDEM_EXPECT_ERROR(max_pool2d(x, {.kernel = {0, 1}}), "must be positive");
+  TANDEM_EXPECT_ERROR(max_pool2d(Tensor::zeros({2, 4, 4}), {.kernel = {2, 2}}), "got [2, 4, 4]");
   const auto result = max_pool2d(x, {.kernel = {2, 2}});
-  expect_error([&] { max_pool2d_backward(x, result.indices, x.shape(), {.kernel = {2, 2}}); }, "must be [1, 2, 2, 2]");
-  expect_error([&] { max_pool2d(x.to(DType::int64), {.kernel = {2, 2}}); }, "int64");
+  TANDEM_EXPECT_ERROR(max_pool2d_backward(x, result.indices, x.shape(), {.kernel = {2, 2}}), "must be [1, 2, 2, 2]");
+  TANDEM_EXPECT_ERROR(max_pool2d(x.to(DType::int64), {.kernel = {2, 2}}), "int64");
 }
 
 }  // namespace

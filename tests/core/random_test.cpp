@@ -12,6 +12,8 @@
 namespace tandem::core {
 namespace {
 
+using namespace testing;
+
 using Block = std::array<std::uint32_t, 4>;
 
 // The known answers of the authors' own test vectors for Philox4x32-10.
@@ -53,7 +55,7 @@ TEST(Random, EverythingInTheContextTellsStreamsApart) {
 
 TEST(Random, UniformStaysInItsRangeAndIsUniform) {
   const PhiloxStream stream = RandomContext{.seed = 3}.stream(0);
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16})
+  for (const DType dtype : kFloating)
     for (const auto& [low, high] : {std::pair{0.0, 1.0}, {1.0, 2.0}, {-3.0, 5.0}, {-2.0, -1.0}}) {
       Tensor t = Tensor::empty({100001}, {.dtype = dtype});
       fill_uniform(t, low, high, stream);
@@ -71,7 +73,7 @@ TEST(Random, UniformStaysInItsRangeAndIsUniform) {
 }
 
 TEST(Random, NormalHasItsMoments) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+  for (const DType dtype : kFloating) {
     Tensor t = Tensor::empty({333, 301}, {.dtype = dtype});
     fill_normal(t, 2, 3, RandomContext{.seed = 3}.stream(0));
     double moments[5] = {};

@@ -5,21 +5,12 @@
 #include <limits>
 
 #include "tandem/core/ops/binary.h"
-#include "tandem/core/parallel.h"
 #include "tests/core/awkward.h"
 
 namespace tandem::core {
 namespace {
 
-using testing::awkward_tensors;
-using testing::close;
-using testing::describe;
-using testing::epsilon;
-using testing::random_tensor;
-
-constexpr DType kFloating[] = {DType::float32, DType::float64, DType::bfloat16};
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using namespace testing;
 
 std::vector<std::vector<int>> subsets(int rank) {
   std::vector<std::vector<int>> all;
@@ -46,7 +37,7 @@ Sums reference_sum(const Tensor& x, const Shape& kept) {
   const auto values = x.to_vector<double>();
   std::vector<long double> total(static_cast<std::size_t>(numel(kept))), size = total;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t to = testing::broadcast_index(static_cast<std::int64_t>(i), kept, x.shape());
+    const std::size_t to = broadcast_index(static_cast<std::int64_t>(i), kept, x.shape());
     total[to] += values[i];
     size[to] += std::fabs(values[i]);
   }
@@ -119,20 +110,14 @@ TEST(Reduce, LargeSumsAreAccurate) {
 }
 
 TEST(Reduce, SameBitsForAnyNumberOfThreads) {
-  const int before = num_threads();
   for (const DType dtype : kFloating)
     for (const Tensor& x : large_tensors(dtype))
       for (const auto& dims : subsets(x.rank())) {
-        set_num_threads(1);
-        const auto one = sum(x, dims).to_vector<double>();
-        const double squares = sum_of_squares(x);
-        for (const int threads : {2, 3}) {
-          set_num_threads(threads);
-          ASSERT_EQ(sum(x, dims).to_vector<double>(), one) << threads << " threads: " << describe(x);
-          ASSERT_EQ(sum_of_squares(x), squares) << threads << " threads: " << describe(x);
-        }
+        const auto sums = [&] { return std::pair(sum(x, dims).to_vector<double>(), sum_of_squares(x)); };
+        const auto one = with_threads(1, sums);
+        for (const int threads : {2, 3})
+          ASSERT_EQ(with_threads(threads, sums), one) << threads << " threads: " << describe(x);
       }
-  set_num_threads(before);
 }
 
 TEST(Reduce, SumOfSquares) {
@@ -187,7 +172,7 @@ void check_extremes(const Tensor& x) {
                                                                                            seen(first.size(), 0);
     std::vector<double> high(first.size()), low(first.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::size_t to = testing::broadcast_index(static_cast<std::int64_t>(i), kept, x.shape());
+      const std::size_t to = broadcast_index(static_cast<std::int64_t>(i), kept, x.shape());
       const std::int64_t at = seen[to]++;
       const double v = values[i];
       if (at == 0 || (!std::isnan(high[to]) && (v > high[to] || std::isnan(v)))) high[to] = v, first[to] = at;
@@ -206,8 +191,7 @@ void check_extremes(const Tensor& x) {
 }
 
 TEST(Reduce, MaxAndMinMatchReferenceForEveryLayout) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
-                            DType::uint8, DType::boolean}) {
+  for (const DType dtype : kEveryDType) {
     const double low = dtype == DType::uint8 || dtype == DType::boolean ? 0 : -9;
     for (const Tensor& x : awkward_tensors(dtype, low, 9)) check_extremes(x);  // few values: many are equal in integers
     check_extremes(random_tensor({7, 3001}, dtype, 5, low, 9));                // several blocks of a row

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/core/awkward.h"
+#include "tests/errors.h"
 
 namespace tandem::core {
 namespace {

@@ -7,8 +7,7 @@
 namespace tandem::core {
 namespace {
 
-using testing::awkward_tensors;
-using testing::describe;
+using namespace testing;
 
 std::vector<float> floats(const Tensor& t) { return t.to_vector<float>(); }
 
@@ -25,8 +24,7 @@ TEST(Tensor, Undefined) {
 }
 
 TEST(Tensor, MakingAllDtypes) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
-                            DType::uint8, DType::boolean}) {
+  for (const DType dtype : kEveryDType) {
     const Tensor ones = Tensor::full({2, 3}, 1, {.dtype = dtype});
     EXPECT_EQ(ones.dtype(), dtype);
     EXPECT_EQ(ones.bytes(), 6 * item_size(dtype));

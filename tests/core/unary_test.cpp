@@ -9,14 +9,7 @@
 namespace tandem::core {
 namespace {
 
-using testing::awkward_tensors;
-using testing::close;
-using testing::describe;
-using testing::epsilon;
-
-constexpr DType kFloating[] = {DType::float32, DType::float64, DType::bfloat16};
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using namespace testing;
 
 struct Case {
   const char* name;
@@ -83,7 +76,7 @@ TEST(Unary, FloatFunctionsAreExactToAFewUnits) {
   for (const Range& r : {Range{"exp", exp, -87, 88.7}, Range{"log", log, 0, 4}, Range{"log", log, 0, 3e38},
                          Range{"tanh", tanh, -12, 12}, Range{"tanh", tanh, -1e-3, 1e-3},
                          Range{"sigmoid", sigmoid, -80, 80}, Range{"exp", exp, -1, 1}, Range{"log", log, 0.9, 1.1}}) {
-    const Tensor x = testing::random_tensor({100000}, DType::float32, 5, r.low, r.high);
+    const Tensor x = random_tensor({100000}, DType::float32, 5, r.low, r.high);
     const auto got = r.op(x).to_vector<float>();
     const auto wanted = r.op(x.to(DType::float64)).to_vector<double>();
     double worst = 0;
@@ -152,7 +145,7 @@ TEST(Unary, BackwardMatchesReferenceForEveryLayout) {
   for (const BackwardCase& c : kBackward)
     for (const DType dtype : kFloating)
       for (const Tensor& y : awkward_tensors(dtype)) {
-        const Tensor plain = testing::random_tensor(y.shape(), dtype, 77);
+        const Tensor plain = random_tensor(y.shape(), dtype, 77);
         Tensor alike = Tensor::empty_like(y);
         alike.copy_from(plain);
         for (const Tensor& dy : {plain, alike}) {
@@ -170,8 +163,7 @@ TEST(Unary, BackwardMatchesReferenceForEveryLayout) {
 
 // Central differences in float64 of the forward operators: the gradient rules are those of the functions.
 TEST(Unary, BackwardIsTheDerivative) {
-  const Tensor x = testing::random_tensor({40}, DType::float64, 3),
-               one = Tensor::full({40}, 1, {.dtype = DType::float64});
+  const Tensor x = random_tensor({40}, DType::float64, 3), one = Tensor::full({40}, 1, {.dtype = DType::float64});
   constexpr double kStep = 1e-5;
   const auto check = [&](const char* what, auto forward, const Tensor& gradient) {
     const auto up = forward(add_scalar(x, kStep)).template to_vector<double>();

@@ -8,14 +8,12 @@
 namespace tandem::core {
 namespace {
 
-using testing::broadcast_index;
-using testing::random_tensor;
+using namespace testing;
 
 TEST(Where, MatchesReferenceForEveryLayoutAndBroadcast) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
-                            DType::uint8, DType::boolean}) {
+  for (const DType dtype : kEveryDType) {
     const double low = dtype == DType::uint8 ? 0 : -100;
-    for (const Tensor& x : testing::awkward_tensors(dtype, low, 100)) {
+    for (const Tensor& x : awkward_tensors(dtype, low, 100)) {
       const Shape row = x.rank() > 0 ? Shape{x.shape().back()} : Shape{};
       Tensor alike = Tensor::empty_like(x);
       alike.fill(1);
@@ -34,7 +32,7 @@ TEST(Where, MatchesReferenceForEveryLayoutAndBroadcast) {
               const auto at = [&](const Tensor& t) {
                 return broadcast_index(static_cast<std::int64_t>(i), t.shape(), out.shape());
               };
-              ASSERT_EQ(got[i], c[at(condition)] ? first[at(a)] : second[at(b)]) << testing::describe(x);
+              ASSERT_EQ(got[i], c[at(condition)] ? first[at(a)] : second[at(b)]) << describe(x);
             }
           }
     }

@@ -7,12 +7,14 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <string>
 
-#include "tandem/core/error.h"
+#include "tests/errors.h"
 
 namespace tandem::data {
+
+using testing::error_of;
+using testing::expect_contains;
 
 class TemporaryFolder {
  public:
@@ -39,25 +41,6 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
-
-/// The message of the Error that `f` throws; a failure where it throws none, or more than one line.
-inline std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const core::Error& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "not an Error: " << error.what();
-    return "";
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
-inline void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" is not in \"" << text << '"';
-}
 
 inline std::string gzip(const std::string& bytes) {
   std::string result(bytes.size() + bytes.size() / 100 + 1000, '\0');

@@ -4,6 +4,7 @@
 
 #include "tandem/autograd/engine.h"
 #include "tandem/autograd/gradcheck.h"
+#include "tests/errors.h"
 #include "tests/golden/golden_file.h"
 
 namespace tandem::nn {
@@ -53,12 +54,8 @@ TEST(Loss, LikePyTorch) {
 
 TEST(Loss, ShapesMustFit) {
   const Variable x(Tensor::zeros({3, 2}));
-  try {
-    mse_loss(x, Tensor::zeros({2}));
-    FAIL() << "no error";
-  } catch (const core::Error& error) {
-    EXPECT_STREQ(error.what(), "mse_loss: prediction [3, 2] and target [2] must have one shape");
-  }
+  EXPECT_EQ(testing::error_of([&] { mse_loss(x, Tensor::zeros({2})); }),
+            "mse_loss: prediction [3, 2] and target [2] must have one shape");
   EXPECT_THROW(bce_with_logits_loss(x, Tensor::zeros({3, 1})), core::Error);
   EXPECT_THROW(nll_loss(x, Tensor::zeros({2}, {.dtype = core::DType::int64})), core::Error);
 }

@@ -7,18 +7,12 @@
 #include "tandem/nn/dropout.h"
 #include "tandem/nn/linear.h"
 #include "tandem/nn/sequential.h"
+#include "tests/errors.h"
 
 namespace tandem::nn {
 namespace {
 
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const core::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using testing::error_of;
 
 class Small final : public Module {
  public:
@@ -130,7 +124,7 @@ TEST(Module, ToFloat64ConvertsParametersAndBuffersAndLeavesIntegers) {
   for (const Variable& parameter : model.parameters()) EXPECT_TRUE(parameter.requires_grad());
   const Variable y = model.forward(Variable(Tensor::from(std::vector<double>{1, 2, 3, 5}, {2, 2})));
   EXPECT_EQ(y.dtype(), DType::float64);
-  EXPECT_NE(error_of([&] { model.to(DType::int64); }).find("int64"), std::string::npos);
+  TANDEM_EXPECT_ERROR(model.to(DType::int64), "int64");
 }
 
 TEST(Module, TrainAndEvalReachAllBelow) {
@@ -153,7 +147,7 @@ TEST(Module, ZeroGradForgetsAllGradients) {
 TEST(Module, WithoutASingleInputForwardSaysSo) {
   Generator random;
   Shared model(random);
-  EXPECT_NE(error_of([&] { model.forward(Variable()); }).find("forward"), std::string::npos);
+  TANDEM_EXPECT_ERROR(model.forward(Variable()), "forward");
 }
 
 TEST(Sequential, NamesArePositions) {

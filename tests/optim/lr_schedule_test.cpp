@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "tandem/optim/sgd.h"
+#include "tests/errors.h"
 
 namespace tandem::optim {
 namespace {
@@ -65,12 +66,8 @@ TEST(LrSchedule, MissingOptionsAndUnknownNames) {
   EXPECT_THROW(LrSchedule(sgd, {.kind = LrScheduleKind::step}), core::Error);
   EXPECT_THROW(LrSchedule(sgd, {.warmup_steps = -1}), core::Error);
   EXPECT_EQ(parse_lr_schedule("cosine"), LrScheduleKind::cosine);
-  try {
-    parse_lr_schedule("cosinus");
-    FAIL() << "no error";
-  } catch (const core::Error& error) {
-    EXPECT_STREQ(error.what(), "lr schedule: 'cosinus' is none of constant, linear, cosine, step");
-  }
+  EXPECT_EQ(testing::error_of([] { parse_lr_schedule("cosinus"); }),
+            "lr schedule: 'cosinus' is none of constant, linear, cosine, step");
 }
 
 }  // namespace
