@@ -27,12 +27,32 @@ void check_fits(const Settings& settings, nn::Module& model, const data::Dataset
                dataset.classes());
 }
 
+// Epoch, micro-step and updates count the same work: where they do not agree, a run would go on at the wrong rows.
+void check_position(const Settings& settings, const Length& length, const TrainingState& state) {
+  const auto [epoch, micro_step] = state.position;
+  if (micro_step < 0 || micro_step > length.steps_per_epoch * settings.accumulation_steps)
+    core::fail("micro-step {} is none of an epoch's", micro_step);
+  const std::int64_t in_epoch = (micro_step + settings.accumulation_steps - 1) / settings.accumulation_steps;
+  if (epoch * length.steps_per_epoch + in_epoch != state.step())
+    core::fail("{} updates do not end at epoch {}, micro-step {}", state.step(), epoch, micro_step);
+  if (state.step() > length.total_steps)
+    core::fail("has {} updates, --epochs and --steps ask for {}", state.step(), length.total_steps);
+}
+
 // The state that --resume continues from. Where there is none yet the run begins, so that one command serves both.
-std::optional<std::filesystem::path> resume(const Settings& settings, const DataSource& data, TrainingState& state) {
+std::optional<std::filesystem::path> resume(const Settings& settings, const DataSource& data, const Length& length,
+                                            TrainingState& state) {
   if (!settings.resume) return std::nullopt;
   const std::string folder = *checkpoint_folder(settings);
   const auto checkpoint = newest_checkpoint(folder);
-  if (checkpoint) load_checkpoint(*checkpoint, state, run_identity(settings, data.train->size()));
+  if (checkpoint) {
+    load_checkpoint(*checkpoint, state, run_identity(settings, data.train->size()));
+    try {
+      if (!settings.eval_only) check_position(settings, length, state);
+    } catch (const core::Error& error) {
+      core::fail("{}: {}", checkpoint->string(), error.what());
+    }
+  }
   if (!checkpoint && settings.eval_only) core::fail("--resume: no checkpoint in {}", folder);
   return checkpoint;
 }
@@ -68,7 +88,7 @@ int run(const Settings& settings) {
   const Length length = run_length(settings, data.train->size());
   TrainingState state = initial_state(settings, length);
   check_fits(settings, *state.model, *data.train);
-  const auto checkpoint = resume(settings, data, state);
+  const auto checkpoint = resume(settings, data, length, state);
   RunFolder folder(settings);
   Metrics metrics = folder.begin(state.step());
   print_overview(settings, data, length, state, checkpoint);
