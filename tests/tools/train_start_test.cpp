@@ -171,6 +171,8 @@ TEST_F(TrainTest, an_evaluation_that_is_not_finite_fails) {
   EXPECT_NE(outcome.last_error.find("the evaluation's loss is nan"), std::string::npos) << outcome.errors;
   // The last update's damage shows in the evaluation alone.
   EXPECT_EQ(train(tiny("--lr 1e300 --steps 1")).code, 1);
+  // Without one nothing is saved either.
+  expect_failure(tiny("--lr 1e300 --steps 1 --eval-every 0 --save-weights bad"), 1, "after the last update");
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "tools/train/run.h"
 
+#include <cmath>
+
 #include "tandem/autograd/grad_mode.h"
+#include "tandem/core/ops/reduce.h"
 #include "tandem/core/parallel.h"
 #include "tandem/data/safetensors.h"
 #include "tools/train/overview.h"
@@ -57,6 +60,13 @@ std::optional<std::filesystem::path> resume(const Settings& settings, const Data
   return checkpoint;
 }
 
+// What the last update did shows in no loss any more.
+void check_weights(const nn::Module& model) {
+  for (const auto& [name, variable] : model.named_parameters())
+    if (!std::isfinite(core::sum_of_squares(variable.data())))
+      core::fail("{} holds values that are not finite or too large after the last update: training diverged", name);
+}
+
 void save_gradients(const std::string& path, const nn::Module& model) {
   data::NamedTensors gradients;
   for (const auto& [name, variable] : model.named_parameters())
@@ -100,6 +110,7 @@ int run(const Settings& settings) {
   if (!settings.eval_only) trainer.run();
   const bool has_trained = state.step() > first_step;
 
+  if (has_trained) check_weights(*state.model);
   if (folder.checkpoints() && has_trained)
     folder.checkpoints()->save(state, run_identity(settings, data.train->size()));
   if (settings.save_weights) data::save_safetensors(*settings.save_weights, state.model->state_dict());
