@@ -40,6 +40,9 @@ const Tensor& Variable::data() const { return checked("data").data; }
 void Variable::set_data(Tensor data) {
   VariableState& state = checked("set_data");
   if (!is_leaf()) core::fail("set_data: the variable was made by {}, only a leaf can be given other contents", maker()->name());
+  if (!data.defined()) core::fail("set_data: the new contents are undefined");
+  if (state.leaf && !core::is_floating(data.dtype()))
+    core::fail("set_data: {} has no gradient, which this leaf requires", name(data.dtype()));
   if (state.leaf && state.leaf->destination.defined() &&
       (data.shape() != state.data.shape() || data.dtype() != state.data.dtype()))
     core::fail("set_data: a gradient destination of {} {} is attached, new contents are {} {}", name(state.data.dtype()),
@@ -81,6 +84,7 @@ void Variable::backward(const BackwardOptions& options) const { autograd::backwa
 
 Registration Variable::register_post_accumulate_grad_hook(PostAccumulateGradHook hook) const {
   Leaf& leaf = leaf_of(state_, "register_post_accumulate_grad_hook");
+  if (!hook) core::fail("register_post_accumulate_grad_hook: the hook is empty");
   auto entry = std::make_shared<PostAccumulateGradHook>(std::move(hook));
   leaf.hooks.push_back(entry);
   return Registration([state = state_, entry] { std::erase(state->leaf->hooks, entry); });

@@ -19,6 +19,10 @@ class Conv2d final : public Module {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, std::array<std::int64_t, 2> kernel, Generator& random,
          const Conv2dOptions& options = {});
+  /// A square kernel; also what Sequential::add can hand on, which a braced {3, 3} is not.
+  Conv2d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel, Generator& random,
+         const Conv2dOptions& options = {})
+      : Conv2d(in_channels, out_channels, std::array{kernel, kernel}, random, options) {}
   /// [N, in, H, W] -> [N, out, H', W'], channels-last
   Variable forward(const Variable& x) override;
 

@@ -14,9 +14,7 @@ void Module::visit(const std::string& prefix, Visit&& visit_module) {
   for (const auto& [name, module] : modules_) module->visit(prefix + name + ".", visit_module);
 }
 
-Variable Module::forward(const Variable&) {
-  fail("module: forward with a single input is not what this module takes");
-}
+Variable Module::forward(const Variable&) { fail("module: forward with a single input is not what this module takes"); }
 
 std::vector<NamedParameter> Module::named_parameters() const {
   std::vector<NamedParameter> all;
@@ -105,13 +103,31 @@ void Module::set_random_context(const core::RandomContext& context) {
 
 void Module::random_context_changed(const core::RandomContext&, std::uint32_t) {}
 
+void Module::check_new(const std::string& name) const {
+  const auto is_taken = [&](const auto& members) {
+    return std::any_of(members.begin(), members.end(), [&](const auto& member) { return member.first == name; });
+  };
+  if (name.empty()) fail("module: a member needs a name");
+  if (is_taken(parameters_) || is_taken(buffers_) || is_taken(modules_))
+    fail("module: a member named {} is registered already", name);
+}
+
 Variable Module::register_parameter(std::string name, Tensor data) {
+  check_new(name);
   Variable parameter(std::move(data), /*requires_grad=*/true);
   parameters_.emplace_back(std::move(name), parameter);
   return parameter;
 }
 
-void Module::register_buffer(std::string name, Tensor& tensor) { buffers_.emplace_back(std::move(name), &tensor); }
-void Module::register_module(std::string name, Module& module) { modules_.emplace_back(std::move(name), &module); }
+void Module::register_buffer(std::string name, Tensor& tensor) {
+  check_new(name);
+  buffers_.emplace_back(std::move(name), &tensor);
+}
+
+void Module::register_module(std::string name, Module& module) {
+  check_new(name);
+  if (&module == this) fail("module: {} would be a part of itself", name);
+  modules_.emplace_back(std::move(name), &module);
+}
 
 }  // namespace tandem::nn

@@ -68,8 +68,8 @@ class Module {
 
   /// Parameters and buffers by name. The tensors share memory with the module.
   StateDict state_dict();
-  /// Copies values in place. Throws listing all names that are missing or unexpected, or the first shape that differs; then nothing
-  /// has been changed.
+  /// Copies values in place. Throws listing all names that are missing or unexpected, or the first shape that differs;
+  /// then nothing has been changed.
   void load_state_dict(const StateDict& state);
 
   /// Floating parameters and buffers get another dtype. Gradients become none: to be called before training.
@@ -78,11 +78,12 @@ class Module {
   /// Gradients become none, so that the next backward writes instead of adding.
   void zero_grad();
 
-  /// Where random numbers are drawn from now on, for this module and all below (core/random.h). Each place that draws has a
-  /// number of its own, by position in the model.
+  /// Where random numbers are drawn from now on, for this module and all below (core/random.h). Each place that draws
+  /// has a number of its own, by position in the model.
   void set_random_context(const core::RandomContext& context);
 
  protected:
+  // Each throws where the name is empty or taken: state dicts and files tell members apart by it.
   Variable register_parameter(std::string name, Tensor data);
   /// `tensor` must be a member of this object.
   void register_buffer(std::string name, Tensor& tensor);
@@ -92,6 +93,7 @@ class Module {
   virtual void random_context_changed(const core::RandomContext& context, std::uint32_t op);
 
  private:
+  void check_new(const std::string& name) const;
   template <class Visit>
   void visit(const std::string& prefix, Visit&& visit_module);
 

@@ -21,6 +21,7 @@ class Sequential final : public Module {
     return add(std::make_unique<M>(std::forward<Args>(args)...));
   }
   Sequential& add(std::unique_ptr<Module> module) {
+    if (!module) core::fail("sequential: layer {} is null", layers_.size());
     register_module(std::to_string(layers_.size()), *module);
     layers_.push_back(std::move(module));
     return *this;

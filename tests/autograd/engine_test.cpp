@@ -340,5 +340,13 @@ TEST(Engine, GraphsOfDifferentThreadsAreIndependent) {
   EXPECT_EQ(gradients, (std::vector<double>{0, 6, 12, 18}));
 }
 
+TEST(Variable, RefusesContentsAndHooksThatCannotWork) {
+  Variable x(Tensor::zeros({2}), /*requires_grad=*/true);
+  EXPECT_NE(error_of([&] { x.set_data(Tensor()); }).find("undefined"), std::string::npos);
+  EXPECT_NE(error_of([&] { x.set_data(Tensor::arange(2)); }).find("int64 has no gradient"), std::string::npos);
+  EXPECT_NE(error_of([&] { (void)x.register_post_accumulate_grad_hook({}); }).find("empty"), std::string::npos);
+  EXPECT_EQ(x.shape(), (core::Shape{2}));
+}
+
 }  // namespace
 }  // namespace tandem::autograd

@@ -4,6 +4,7 @@
 
 #include "tandem/nn/activation.h"
 #include "tandem/nn/batch_norm2d.h"
+#include "tandem/nn/conv2d.h"
 #include "tandem/nn/dropout.h"
 #include "tandem/nn/linear.h"
 #include "tandem/nn/sequential.h"
@@ -148,6 +149,31 @@ TEST(Module, WithoutASingleInputForwardSaysSo) {
   Generator random;
   Shared model(random);
   TANDEM_EXPECT_ERROR(model.forward(Variable()), "forward");
+}
+
+TEST(Module, MembersHaveNamesOfTheirOwn) {
+  struct Twice : Module {
+    explicit Twice(const std::string& second) {
+      register_parameter("w", Tensor::zeros({1}));
+      register_buffer(second, buffer);
+    }
+    Tensor buffer = Tensor::zeros({2});
+  };
+  EXPECT_NE(error_of([] { Twice twice("w"); }).find("a member named w is registered already"), std::string::npos);
+  EXPECT_NE(error_of([] { Twice nameless(""); }).find("needs a name"), std::string::npos);
+  Twice fine("b");
+  struct Self : Module {
+    Self() { register_module("me", *this); }
+  };
+  EXPECT_NE(error_of([] { Self self; }).find("me would be a part of itself"), std::string::npos);
+}
+
+TEST(Sequential, RefusesNoLayerAndTakesSquareKernels) {
+  Generator random;
+  Sequential net;
+  EXPECT_NE(error_of([&] { net.add(std::unique_ptr<Module>()); }).find("layer 0 is null"), std::string::npos);
+  net.add<Conv2d>(1, 2, 3, random);
+  EXPECT_EQ(net.forward(Variable(Tensor::zeros({1, 1, 5, 4}))).shape(), (Shape{1, 2, 3, 2}));
 }
 
 TEST(Sequential, NamesArePositions) {

@@ -86,13 +86,15 @@ TEST(Settings, bad_values_name_flag_value_and_what_is_allowed) {
   expect_usage_error({"--momentum", "1"}, {"--momentum", "'1'", "from 0 to below 1"});
   expect_usage_error({"--clip-grad-norm", "0"}, {"--clip-grad-norm", "'0'", "above 0"});
   expect_usage_error({"--nesterov=maybe"}, {"nesterov"});
-  expect_usage_error({"--seed"}, {"--seed"});
+  expect_usage_error({"--seed"}, {"--seed needs a value", "a whole number, at least 0"});
+  expect_usage_error({"--synthetic-samples", "9223372036854775807"}, {"--synthetic-samples", "to 2147483648"});
 }
 
 TEST(Settings, unknown_flags_get_a_suggestion) {
   expect_usage_error({"--batchsize", "4"}, {"unknown flag --batchsize", "did you mean --batch-size"});
   expect_usage_error({"--warmup=4"}, {"unknown flag --warmup", "--warmup-steps"});
   expect_usage_error({"--qqqqqqqq"}, {"unknown flag --qqqqqqqq (see --help)"});
+  expect_usage_error({"-x"}, {"unknown flag -x (see --help)"});
   expect_usage_error({"convnet"}, {"unexpected 'convnet'"});
 }
 
@@ -109,6 +111,8 @@ TEST(Settings, what_does_not_go_together) {
   expect_usage_error({"--resume"}, {"--resume needs"});
   expect_usage_error({"--out", "x", "--resume", "--overwrite"}, {"--resume and --overwrite"});
   expect_usage_error({"--eval-only", "--save-grads", "x"}, {"--save-grads", "--eval-only"});
+  expect_usage_error({"--eval-only", "--checkpoint-dir", "x"}, {"--checkpoint-dir", "--resume"});
+  expect_usage_error({"--metrics", "x", "--save-weights", "./x"}, {"--metrics and --save-weights", "the same file"});
 }
 
 TEST(Settings, config_fills_in_and_flags_win) {
@@ -139,6 +143,12 @@ TEST(Settings, config_errors_name_file_key_and_what_is_allowed) {
   expect_config_error("batch-size: 16", {"not valid JSON"});
   expect_config_error("", {"not valid JSON"});
   expect_config_error("[1, 2]", {"needs an object"});
+  expect_config_error(R"({"lr": 1, "seed": 2, "lr": 3})", {"the key \"lr\" appears twice"});
+  expect_config_error(R"({"lr": 1e999})", {"a number that is too large"});
+  expect_config_error(R"({"out": "a\u0000b"})", {"\"out\"", "a folder"});
+  expect_config_error("{\"lr\": " + std::string(100000, '[') + std::string(100000, ']') + "}",
+                      {"nested more than 8 deep"});
+  expect_config_error("{\"lr\": \"" + std::string(100000, 'x') + "\"}", {"xxx...\", allowed is a number"});
   expect_usage_error({"--config", "/nowhere/config.json"}, {"--config", "/nowhere/config.json"});
 }
 

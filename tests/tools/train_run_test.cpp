@@ -114,6 +114,49 @@ TEST_F(TrainTest, resume_begins_where_there_is_no_checkpoint_and_refuses_another
   EXPECT_TRUE(fs::exists(folder_ / "c/step-0000000006.safetensors"));
 }
 
+TEST_F(TrainTest, resume_refuses_fewer_updates_than_were_made) {
+  train_well(tiny("mlp", "--checkpoint-dir c --steps 5"));
+  expect_failure(tiny("mlp", "--checkpoint-dir c --steps 4 --resume"), 1,
+                 "has 5 updates, --epochs and --steps ask for 4");
+  train_well(tiny("mlp", "--checkpoint-dir c --steps 5 --resume"));  // nothing is left to do
+}
+
+TEST_F(TrainTest, resume_refuses_a_position_that_does_not_fit) {
+  const std::string arguments = tiny("mlp", "--checkpoint-dir c --steps 8 ");  // six updates an epoch
+  train_well(arguments);
+  const std::string file = path("c/step-0000000008.safetensors");
+  data::Metadata metadata;
+  const data::TensorMap good = data::load_safetensors(file, &metadata);
+  const auto expect_refused = [&](const std::string& name, std::int64_t value, const std::string& cause) {
+    data::TensorMap bad = good;
+    bad.at(name) = core::Tensor::from<std::int64_t>({value}, {});
+    data::save_safetensors(file, {bad.begin(), bad.end()}, metadata);
+    expect_failure(arguments + "--steps 20 --resume", 1, cause);
+  };
+  expect_refused("schedule.step", -1, "\"schedule.step\" is -1");
+  expect_refused("schedule.step", std::int64_t{1} << 40, "\"schedule.step\" is 1099511627776");
+  expect_refused("schedule.step", 9, "9 updates do not end at epoch 1, micro-step 2");
+  expect_refused("sampler.epoch", std::int64_t{1} << 32, "\"sampler.epoch\" is 4294967296");
+  expect_refused("sampler.epoch", 0, "8 updates do not end at epoch 0, micro-step 2");
+  expect_refused("sampler.micro_step", 7, "micro-step 7 is none of an epoch's");
+  data::save_safetensors(file, {good.begin(), good.end()}, metadata);
+  train_well(arguments + "--steps 20 --resume");
+}
+
+TEST_F(TrainTest, only_checkpoints_are_taken_for_such_and_unfinished_ones_go) {
+  fs::create_directory(folder_ / "c");
+  for (const char* name : {"step-zero.safetensors", "step-9999999999.safetensors.bak", "notes.tmp",
+                           "step-0000000001.safetensors.123-4.tmp"})
+    write(std::string("c/") + name, "x");
+  train_well(tiny("mlp", "--checkpoint-dir c --steps 5 --checkpoint-every 1"));
+  train_well(tiny("mlp", "--checkpoint-dir c --steps 6 --overwrite"));
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_ / "c")) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"notes.tmp", "step-0000000006.safetensors",
+                                             "step-9999999999.safetensors.bak", "step-zero.safetensors"}));
+}
+
 TEST(Metrics, a_resumed_run_drops_what_came_after_the_checkpoint) {
   const std::string kept = "{\"step\":1,\"loss\":2}\n{\"step\":2,\"loss\":1}\n{\"epoch\":1,\"eval_loss\":1}\n";
   EXPECT_EQ(metrics_until(kept + "{\"step\":3,\"loss\":1}\n{\"epoch\":2,\"eval_loss\":1}\n", 2), kept);

@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include "tests/tools/train_process.h"
+#include "tools/train/folder_lock.h"
 
 namespace tandem::train {
 namespace {
@@ -28,6 +29,9 @@ TEST_F(TrainTest, wrong_usage_is_exit_2) {
   expect_failure(tiny("--out run --config broken.json"), 2, "broken.json: not valid JSON");
   write("key.json", "{\"learning-rate\": 1}");
   expect_failure(tiny("--out run --config key.json"), 2, "key.json: unknown key \"learning-rate\"");
+  write("deep.json", "{\"lr\": " + std::string(200000, '[') + std::string(200000, ']') + "}");
+  expect_failure(tiny("--out run --config deep.json"), 2, "deep.json: nested more than 8 deep");
+  expect_failure(tiny("--out run --steps 99999999999"), 2, "--steps: 99999999999 updates, at most 2147483647");
 }
 
 TEST_F(TrainTest, missing_or_damaged_data_is_exit_1) {
@@ -94,6 +98,43 @@ TEST_F(TrainTest, what_cannot_be_written_is_found_before_the_first_update) {
   expect_failure(tiny("--out new/run --save-weights ."), 1, "--save-weights");
 }
 
+TEST_F(TrainTest, what_is_no_folder_is_said_by_flag) {
+  write("file", "");
+  expect_failure(tiny("--out file"), 1, "--out file: cannot be made a folder");
+  expect_failure(tiny("--checkpoint-dir file"), 1, "--checkpoint-dir file: cannot be made a folder");
+  expect_failure(tiny("--checkpoint-dir file --resume"), 1, "--checkpoint-dir file: cannot be made a folder");
+  const std::string long_name(300, 'a');
+  expect_failure(tiny("--out " + long_name), 1, "cannot be made a folder: File name too long");
+  expect_failure(tiny("--out /proc"), 1, "--out /proc: ");
+  expect_failure(tiny("--out new --metrics ."), 1, "--metrics .: is not a regular file");
+}
+
+TEST_F(TrainTest, two_runs_cannot_write_into_one_folder) {
+  fs::create_directory(folder_ / "run");
+  {
+    const FolderLock held(folder_ / "run");
+    expect_failure(tiny("--out run"), 1, "--out run: another run is writing there");
+    expect_failure(tiny("--out run --resume"), 1, "another run is writing there");
+    expect_failure(tiny("--out other --checkpoint-dir run"), 1, "--checkpoint-dir run: another run is writing there");
+  }
+  train_well(tiny("--out run --checkpoint-dir run"));
+}
+
+TEST_F(TrainTest, test_samples_of_another_shape_are_found_before_training) {
+  fs::create_directory(folder_ / "data");
+  const auto write_split = [&](const std::string& split, char side) {
+    write("data/" + split + "-images-idx3-ubyte", std::string{0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, side, 0, 0, 0, side} +
+                                                      std::string(static_cast<std::size_t>(2 * side * side), 'x'));
+    write("data/" + split + "-labels-idx1-ubyte", std::string{0, 0, 8, 1, 0, 0, 0, 2, 1, 2});
+  };
+  write_split("train", 28);
+  write_split("t10k", 14);
+  expect_failure("--model mlp --data mnist --data-dir data --out run", 1,
+                 "training samples have shape [1, 28, 28], test samples [1, 14, 14]");
+}
+
+TEST_F(TrainTest, a_closed_stderr_changes_no_exit_code) { EXPECT_EQ(train("--bad 2>&-").code, 2); }
+
 TEST_F(TrainTest, results_may_go_into_the_run_folder) {
   train_well(tiny("--out a/b/run --save-weights a/b/run/weights.safetensors --save-grads a/b/run/grads.safetensors"));
   for (const char* name : {"config.json", "metrics.jsonl", "weights.safetensors", "grads.safetensors"})
@@ -118,6 +159,20 @@ TEST_F(TrainTest, a_diverged_run_stops_with_a_clear_error) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_NE(outcome.last_error.find("train: error: the loss is "), std::string::npos) << outcome.errors;
   EXPECT_NE(outcome.last_error.find("at step "), std::string::npos) << outcome.errors;
+}
+
+TEST_F(TrainTest, an_evaluation_that_is_not_finite_fails) {
+  train_well(tiny("--steps 1 --save-weights w"));
+  data::TensorMap weights = data::load_safetensors(path("w"));
+  weights.at("fc2.bias").fill(NAN);
+  data::save_safetensors(path("w"), {weights.begin(), weights.end()});
+  const Outcome outcome = train(tiny("--eval-only --init-weights w"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.last_error.find("the evaluation's loss is nan"), std::string::npos) << outcome.errors;
+  // The last update's damage shows in the evaluation alone.
+  EXPECT_EQ(train(tiny("--lr 1e300 --steps 1")).code, 1);
+  // Without one nothing is saved either.
+  expect_failure(tiny("--lr 1e300 --steps 1 --eval-every 0 --save-weights bad"), 1, "after the last update");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "tools/train/checkpoint.h"
 
 #include <algorithm>
+#include <limits>
+#include <string_view>
 #include <vector>
 
 #include "tandem/data/safetensors.h"
@@ -20,7 +22,9 @@ std::int64_t number(const data::TensorMap& tensors, const std::string& name) {
   const auto found = tensors.find(name);
   if (found == tensors.end() || found->second.dtype() != core::DType::int64 || found->second.numel() != 1)
     core::fail("needs \"{}\", one int64", name);
-  return found->second.to_vector<std::int64_t>().front();
+  const std::int64_t value = found->second.to_vector<std::int64_t>().front();
+  if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) core::fail("\"{}\" is {}", name, value);
+  return value;
 }
 
 void append(data::NamedTensors& all, const std::string& prefix, const core::StateDict& part) {
@@ -40,14 +44,29 @@ void check_identity(data::Metadata stored, const RunIdentity& run) {
     if (stored[name] != value) core::fail("comes from a run with {} {}, this one has {}", name, stored[name], value);
 }
 
+constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors";
+
+// step-0000000100.safetensors, and nothing that somebody else put there under a similar name.
+bool is_checkpoint(std::string_view name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return false;
+  name.remove_prefix(kPrefix.size());
+  name.remove_suffix(kSuffix.size());
+  return name.size() == 10 && name.find_first_not_of("0123456789") == name.npos;
+}
+
+// What a run that was killed while it wrote a checkpoint left (data::AtomicFile).
+bool is_leftover(std::string_view name) {
+  const std::size_t end = name.find(".safetensors.");
+  return end != name.npos && is_checkpoint(name.substr(0, end + kSuffix.size())) && name.ends_with(".tmp");
+}
+
 /// Oldest first.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
-  if (!std::filesystem::exists(folder)) return files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && name.ends_with(".safetensors")) files.push_back(entry.path());
-  }
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (is_checkpoint(entry.path().filename().string())) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -84,6 +103,7 @@ void load_checkpoint(const std::filesystem::path& path, TrainingState& state, co
     check_identity(metadata, run);
     state.model->load_state_dict(take(tensors, "model."));
     state.optimizer->load_state_dict(take(tensors, "optimizer."));
+    number(tensors, "schedule.step");
     state.schedule->load_state_dict(take(tensors, "schedule."));
     state.position = {.epoch = static_cast<std::uint32_t>(number(tensors, "sampler.epoch")),
                       .micro_step = number(tensors, "sampler.micro_step")};
@@ -110,6 +130,14 @@ void CheckpointFolder::save(const TrainingState& state, const RunIdentity& run) 
   saved_step_ = state.step();
   const auto files = list_checkpoints(folder_.path());
   for (std::size_t i = 0; i + kKept < files.size(); ++i) std::filesystem::remove(files[i]);
+}
+
+void CheckpointFolder::keep() {
+  folder_.keep();
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+    if (is_leftover(entry.path().filename().string())) leftovers.push_back(entry.path());
+  for (const auto& file : leftovers) std::filesystem::remove(file);
 }
 
 void CheckpointFolder::remove_all() const {

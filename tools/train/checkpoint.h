@@ -37,8 +37,10 @@ class CheckpointFolder {
   /// Keeps this checkpoint and the two before it. Does nothing where the folder has one of this step that it wrote.
   void save(const TrainingState& state, const RunIdentity& run);
   void remove_all() const;
-  /// From now on the folder stays; before, it goes with this object if it was made by it.
-  void keep() { folder_.keep(); }
+  /// From now on the folder stays; before, it goes with this object if it was made by it. Unfinished files of a run
+  /// that was killed are removed, so that they do not pile up.
+  void keep();
+  const std::filesystem::path& path() const { return folder_.path(); }
 
  private:
   CreatedFolder folder_;

@@ -1,8 +1,10 @@
 #include "tools/train/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <set>
 
 #include "tandem/data/file.h"
+#include "tandem/data/safetensors_header.h"
 #include "tools/train/setting_table.h"
 
 namespace tandem::train {
@@ -46,12 +48,37 @@ void check_no_extras(const CLI::App& app, const std::vector<Setting>& table) {
   fail_usage("unknown flag {}{} (see --help)", flag, suggestion(table, flag.substr(dashes)));
 }
 
+// Settings are plain values, so deeper nesting than this is no config, and printing it would recurse.
+constexpr int kMaxDepth = 8;
+
+nlohmann::json parse_config(const std::string& path, const std::string& text) {
+  std::set<std::string> keys;
+  return nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
+    if (depth > kMaxDepth) fail_usage("--config {}: nested more than {} deep", path, kMaxDepth);
+    if (event == nlohmann::json::parse_event_t::key && depth == 1 && !keys.insert(value.get<std::string>()).second)
+      fail_usage("--config {}: the key {} appears twice", path, data::quoted_name(value.get<std::string>()));
+    return true;
+  });
+}
+
+// As JSON, shortened where long.
+std::string shown(const nlohmann::json& value) {
+  if (value.is_string()) return data::quoted_name(value.get<std::string>());
+  const std::string text = value.dump();
+  constexpr std::size_t kShown = 100;
+  return text.size() > kShown ? text.substr(0, kShown) + "..." : text;
+}
+
 void read_config(const std::string& path, std::vector<Setting>& table) {
   nlohmann::json config;
   try {
-    config = nlohmann::json::parse(data::read_file(path));
+    config = parse_config(path, data::read_file(path));
   } catch (const nlohmann::json::parse_error& error) {
     fail_usage("--config {}: not valid JSON at byte {}", path, error.byte);
+  } catch (const nlohmann::json::out_of_range&) {
+    fail_usage("--config {}: holds a number that is too large", path);
+  } catch (const UsageError&) {
+    throw;
   } catch (const core::Error& error) {
     fail_usage("--config {}", error.what());
   }
@@ -60,9 +87,9 @@ void read_config(const std::string& path, std::vector<Setting>& table) {
     if (key == kVersions) continue;
     const auto setting = std::find_if(table.begin(), table.end(), [&](const Setting& s) { return s.name == key; });
     if (setting == table.end() || key == "config")
-      fail_usage("--config {}: unknown key \"{}\"{}", path, key, suggestion(table, key));
+      fail_usage("--config {}: unknown key {}{}", path, data::quoted_name(key), suggestion(table, key));
     if (!setting->read_json(value))
-      fail_usage("--config {}: \"{}\" is {}, allowed is {}", path, key, value.dump(), setting->allowed);
+      fail_usage("--config {}: \"{}\" is {}, allowed is {}", path, key, shown(value), setting->allowed);
   }
 }
 
@@ -89,6 +116,12 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
     return std::nullopt;
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string_view text = error.what();  // begins with the flag
+    for (const auto& [setting, option] : flags)
+      if (text.starts_with("--" + setting->name + ":"))
+        fail_usage("--{} needs a value: allowed is {}", setting->name, setting->allowed);
+    fail_usage("{}", text);
   } catch (const CLI::ParseError& error) {
     fail_usage("{}", error.what());
   }

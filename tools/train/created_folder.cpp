@@ -14,8 +14,14 @@ CreatedFolder::CreatedFolder(const fs::path& path) : path_(fs::absolute(path).le
       folder /= part;
       if (fs::create_directory(folder, error) && topmost_.empty()) topmost_ = folder;
     }
-    if (!fs::is_directory(path_)) core::fail("{}: cannot be made a folder: {}", path.string(), error.message());
-    const data::AtomicFile probe(path_ / "probe");  // leaves no trace
+    std::error_code ignored;
+    if (!fs::is_directory(path_, ignored))
+      core::fail("{}: cannot be made a folder: {}", path.string(), error.message());
+    try {
+      const data::AtomicFile probe(path_ / "probe");  // leaves no trace
+    } catch (const core::Error& failure) {
+      core::fail("{}: no file can be made in it: {}", path.string(), failure.what());
+    }
   } catch (...) {
     remove();
     throw;

@@ -71,6 +71,9 @@ DataSource open_data(const Settings& settings) {
   if (source.train->size() == 0 || source.test->size() == 0)
     core::fail("--data {}: {} training and {} test samples, at least one of each is needed", *settings.data,
                source.train->size(), source.test->size());
+  if (source.train->sample_shape() != source.test->sample_shape())
+    core::fail("--data {}: training samples have shape {}, test samples {}", *settings.data,
+               source.train->sample_shape().str(), source.test->sample_shape().str());
   return source;
 }
 

@@ -1,6 +1,7 @@
 #include "tools/train/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tandem/autograd/grad_mode.h"
 #include "tandem/core/recorder.h"
@@ -61,8 +62,11 @@ std::optional<Evaluation> evaluate(nn::Module& model, const std::shared_ptr<cons
     }
     rows += window->rows;
   }
-  return Evaluation{.loss = loss_sum / static_cast<double>(rows),
-                    .accuracy = static_cast<double>(correct) / static_cast<double>(rows)};
+  const double loss = loss_sum / static_cast<double>(rows);
+  if (!std::isfinite(loss))
+    core::fail("the evaluation's loss is {}: the weights or the data hold values that are not finite or too large",
+               loss);
+  return Evaluation{.loss = loss, .accuracy = static_cast<double>(correct) / static_cast<double>(rows)};
 }
 
 }  // namespace tandem::train

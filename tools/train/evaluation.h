@@ -16,7 +16,8 @@ struct Evaluation {
 };
 
 /// Every sample counts once. The model's mode is as before afterwards. `outputs`, where given, becomes [N, classes] in
-/// the data set's order. None where a signal came meanwhile.
+/// the data set's order. None where a signal came meanwhile. Throws Error where the loss is not
+/// finite.
 std::optional<Evaluation> evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
                                    std::int64_t batch_size, const StopSignal& stop, core::Tensor* outputs = nullptr);
 

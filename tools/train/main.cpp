@@ -17,7 +17,8 @@ constexpr int kFailed = 1, kWrongUsage = 2, kSignal = 128;
 int fail(int code, std::string cause) {
   std::replace(cause.begin(), cause.end(), '\n', ' ');
   std::fflush(stdout);
-  fmt::print(stderr, "train: error: {}\n", cause);
+  const std::string line = fmt::format("train: error: {}\n", cause);
+  std::fputs(line.c_str(), stderr);  // unlike fmt::print it does not throw where stderr is closed
   return code;
 }
 

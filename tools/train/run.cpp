@@ -1,6 +1,9 @@
 #include "tools/train/run.h"
 
+#include <cmath>
+
 #include "tandem/autograd/grad_mode.h"
+#include "tandem/core/ops/reduce.h"
 #include "tandem/core/parallel.h"
 #include "tandem/data/safetensors.h"
 #include "tools/train/overview.h"
@@ -27,14 +30,41 @@ void check_fits(const Settings& settings, nn::Module& model, const data::Dataset
                dataset.classes());
 }
 
+// Epoch, micro-step and updates count the same work: where they do not agree, a run would go on at the wrong rows.
+void check_position(const Settings& settings, const Length& length, const TrainingState& state) {
+  const auto [epoch, micro_step] = state.position;
+  if (micro_step < 0 || micro_step > length.steps_per_epoch * settings.accumulation_steps)
+    core::fail("micro-step {} is none of an epoch's", micro_step);
+  const std::int64_t in_epoch = (micro_step + settings.accumulation_steps - 1) / settings.accumulation_steps;
+  if (epoch * length.steps_per_epoch + in_epoch != state.step())
+    core::fail("{} updates do not end at epoch {}, micro-step {}", state.step(), epoch, micro_step);
+  if (state.step() > length.total_steps)
+    core::fail("has {} updates, --epochs and --steps ask for {}", state.step(), length.total_steps);
+}
+
 // The state that --resume continues from. Where there is none yet the run begins, so that one command serves both.
-std::optional<std::filesystem::path> resume(const Settings& settings, const DataSource& data, TrainingState& state) {
+std::optional<std::filesystem::path> resume(const Settings& settings, const DataSource& data, const Length& length,
+                                            TrainingState& state) {
   if (!settings.resume) return std::nullopt;
   const std::string folder = *checkpoint_folder(settings);
   const auto checkpoint = newest_checkpoint(folder);
-  if (checkpoint) load_checkpoint(*checkpoint, state, run_identity(settings, data.train->size()));
+  if (checkpoint) {
+    load_checkpoint(*checkpoint, state, run_identity(settings, data.train->size()));
+    try {
+      if (!settings.eval_only) check_position(settings, length, state);
+    } catch (const core::Error& error) {
+      core::fail("{}: {}", checkpoint->string(), error.what());
+    }
+  }
   if (!checkpoint && settings.eval_only) core::fail("--resume: no checkpoint in {}", folder);
   return checkpoint;
+}
+
+// What the last update did shows in no loss any more.
+void check_weights(const nn::Module& model) {
+  for (const auto& [name, variable] : model.named_parameters())
+    if (!std::isfinite(core::sum_of_squares(variable.data())))
+      core::fail("{} holds values that are not finite or too large after the last update: training diverged", name);
 }
 
 void save_gradients(const std::string& path, const nn::Module& model) {
@@ -68,7 +98,7 @@ int run(const Settings& settings) {
   const Length length = run_length(settings, data.train->size());
   TrainingState state = initial_state(settings, length);
   check_fits(settings, *state.model, *data.train);
-  const auto checkpoint = resume(settings, data, state);
+  const auto checkpoint = resume(settings, data, length, state);
   RunFolder folder(settings);
   Metrics metrics = folder.begin(state.step());
   print_overview(settings, data, length, state, checkpoint);
@@ -80,6 +110,7 @@ int run(const Settings& settings) {
   if (!settings.eval_only) trainer.run();
   const bool has_trained = state.step() > first_step;
 
+  if (has_trained) check_weights(*state.model);
   if (folder.checkpoints() && has_trained)
     folder.checkpoints()->save(state, run_identity(settings, data.train->size()));
   if (settings.save_weights) data::save_safetensors(*settings.save_weights, state.model->state_dict());

@@ -16,17 +16,22 @@ void check_out(const Settings& settings) {
                *settings.out);
 }
 
+// Errors of `action` begin with the flag.
+template <class Action>
+void naming(const std::string& flag, Action&& action) {
+  try {
+    action();
+  } catch (const core::Error& failure) {
+    core::fail("{} {}", flag, failure.what());
+  }
+}
+
 // Throws where the file could not be made or replaced; leaves no trace.
 void try_file(const std::string& flag, const std::optional<std::string>& path) {
   if (!path) return;
   std::error_code error;
-  if (flag == "--metrics" && fs::exists(*path, error) && !fs::is_regular_file(*path, error))
-    return;  // a pipe, a terminal
-  try {
-    const data::AtomicFile probe(*path);
-  } catch (const core::Error& failure) {
-    core::fail("{} {}", flag, failure.what());
-  }
+  if (flag == "--metrics" && fs::is_other(*path, error)) return;  // a pipe, a terminal
+  naming(flag, [&] { const data::AtomicFile probe(*path); });
 }
 
 nlohmann::ordered_json versions() {
@@ -40,13 +45,28 @@ nlohmann::ordered_json versions() {
 
 RunFolder::RunFolder(const Settings& settings) : settings_(settings) {
   check_out(settings);
-  if (settings.out) out_.emplace(*settings.out);
+  if (settings.out) naming("--out", [&] { open_out(); });
   if (const auto folder = checkpoint_folder(settings); folder && !settings.eval_only)
-    checkpoints_.emplace(*folder, settings.resume || settings.overwrite);
+    naming(settings.checkpoint_dir ? "--checkpoint-dir" : "--out", [&] { open_checkpoints(*folder); });
   try_file("--metrics", settings.metrics);
   try_file("--save-weights", settings.save_weights);
   try_file("--save-grads", settings.save_grads);
   try_file("--save-outputs", settings.save_outputs);
+}
+
+void RunFolder::open_out() {
+  out_.emplace(*settings_.out);
+  try {
+    locks_.emplace_back(*settings_.out);
+  } catch (...) {
+    out_->keep();  // it is the other run's now
+    throw;
+  }
+}
+
+void RunFolder::open_checkpoints(const std::string& folder) {
+  checkpoints_.emplace(folder, settings_.resume || settings_.overwrite);
+  if (!out_ || !fs::equivalent(out_->path(), checkpoints_->path())) locks_.emplace_back(folder);
 }
 
 Metrics RunFolder::begin(std::int64_t step) {

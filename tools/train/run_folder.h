@@ -5,7 +5,10 @@
 
 #include <optional>
 
+#include <vector>
+
 #include "tools/train/checkpoint.h"
+#include "tools/train/folder_lock.h"
 #include "tools/train/metrics.h"
 #include "tools/train/settings.h"
 
@@ -14,8 +17,8 @@ namespace tandem::train {
 class RunFolder {
  public:
   /// Makes the folders and tries every file that is to be written. Throws Error where one cannot be, or where a run is
-  /// there already that the settings say neither to continue nor to replace. Until begin() nothing that was there is
-  /// changed, and if this object goes before, everything is as it was.
+  /// there already that the settings say neither to continue nor to replace, or one is writing there now. Until begin()
+  /// nothing that was there is changed, and if this object goes before, everything is as it was.
   explicit RunFolder(const Settings& settings);
 
   /// Null where the run keeps none.
@@ -25,7 +28,11 @@ class RunFolder {
   Metrics begin(std::int64_t step);
 
  private:
+  void open_out();
+  void open_checkpoints(const std::string& folder);
+
   const Settings& settings_;
+  std::vector<FolderLock> locks_;
   std::optional<CreatedFolder> out_;
   std::optional<CheckpointFolder> checkpoints_;
 };

@@ -69,7 +69,7 @@ template <class T>
 bool parse(const std::string& text, T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
     value = text;
-    return !text.empty();
+    return !text.empty() && text.find('\0') == text.npos;  // a path would end there
   } else if constexpr (std::is_same_v<T, bool>) {
     value = text == "true";
     return text == "true" || text == "false";
@@ -149,7 +149,8 @@ void add_model_and_length(Table& table, Settings& s) {
             "What it is trained on [fashion-mnist]; FILE: safetensors with input and target, in file order");
   table.row("data-dir", s.data_dir, any_text("a folder"),
             "Where fashion-mnist [Debian's package], mnist or cifar10 lies");
-  table.row("synthetic-samples", s.synthetic_samples, at_least(1), "Training samples of --data synthetic [4096]");
+  table.row("synthetic-samples", s.synthetic_samples, between(1, std::int64_t{1} << 31),
+            "Training samples of --data synthetic [4096]");
   table.group("Length");
   table.row("batch-size", s.batch_size, at_least(1), "Samples of a micro-step [64]");
   table.row("accumulation-steps", s.accumulation_steps, between(1, 1 << 16), "Micro-steps of an update [1]");
@@ -236,7 +237,9 @@ std::vector<Setting> setting_table(Settings& settings) {
 
 std::string suggestion(const std::vector<Setting>& table, std::string_view name) {
   std::vector<std::string> near;
-  const std::size_t limit = std::max<std::size_t>(2, name.size() / 3);
+  if (name.size() < 2) return "";
+  // Of a short name less may be wrong, or it would be near to everything short.
+  const std::size_t limit = std::min(std::max<std::size_t>(2, name.size() / 3), name.size() / 2);
   for (const Setting& setting : table) {
     const bool is_part = name.size() >= 3 && setting.name.find(name) != std::string::npos;
     if (is_part || edit_distance(name, setting.name) <= limit) near.push_back("--" + setting.name);

@@ -2,6 +2,10 @@
 
 #include <omp.h>
 
+#include <filesystem>
+#include <map>
+#include <utility>
+
 #include "tandem/data/fashion_mnist.h"
 
 namespace tandem::train {
@@ -52,10 +56,25 @@ void check_checkpoints(const Settings& s) {
     fail_usage("--resume and --init-weights exclude each other: the weights are the checkpoint's");
 }
 
+// Each would replace what the other wrote.
+void check_results(const Settings& s) {
+  const std::pair<const char*, const std::optional<std::string>&> files[] = {{"--metrics", s.metrics},
+                                                                             {"--save-weights", s.save_weights},
+                                                                             {"--save-grads", s.save_grads},
+                                                                             {"--save-outputs", s.save_outputs}};
+  std::map<std::filesystem::path, const char*> taken;
+  for (const auto& [flag, file] : files) {
+    if (!file) continue;
+    const auto [found, is_new] = taken.emplace(std::filesystem::path(*file).lexically_normal(), flag);
+    if (!is_new) fail_usage("{} and {} name the same file, {}", found->second, flag, *file);
+  }
+}
+
 void check_eval_only(const Settings& s) {
   if (!s.eval_only) return;
   if (s.save_grads) fail_usage("--save-grads needs training, which --eval-only leaves out");
   if (s.checkpoint_every) fail_usage("--checkpoint-every needs training, which --eval-only leaves out");
+  if (s.checkpoint_dir && !s.resume) fail_usage("--eval-only takes the weights of --checkpoint-dir only with --resume");
   if (s.resume && s.out)
     fail_usage(
         "--eval-only --resume takes the checkpoints of --checkpoint-dir; with --out it would write into the run's "
@@ -83,6 +102,7 @@ void resolve(Settings& settings) {
   if (!settings.threads) settings.threads = omp_get_num_procs();
   check_checkpoints(settings);
   check_eval_only(settings);
+  check_results(settings);
 }
 
 }  // namespace tandem::train

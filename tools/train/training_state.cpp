@@ -66,7 +66,7 @@ Length run_length(const Settings& settings, std::int64_t samples) {
   // Random numbers are addressed by 32-bit numbers of step and epoch (core/random.h).
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (length.total_steps > kMost)
-    core::fail("--epochs, --steps: {} updates, at most {} are possible", length.total_steps, kMost);
+    fail_usage("--epochs, --steps: {} updates, at most {} are possible", length.total_steps, kMost);
   return length;
 }
 

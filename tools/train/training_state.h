@@ -20,7 +20,7 @@ struct Length {
   std::int64_t total_steps = 0;
 };
 
-/// --epochs, --steps or both on `samples` training samples. Throws Error where that is more than can be counted.
+/// --epochs, --steps or both on `samples` training samples. Throws UsageError where that is more than can be counted.
 Length run_length(const Settings& settings, std::int64_t samples);
 
 struct TrainingState {
