@@ -1,6 +1,7 @@
 #include "tandem/autograd/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tandem/autograd/node.h"
 #include "tandem/core/ops/binary.h"
@@ -15,6 +16,14 @@ bool created_earlier(const Node* a, const Node* b) { return a->sequence() < b->s
 // A gradient that nobody else holds and that lies as its leaf does may become the leaf's own.
 bool may_be_kept(const Tensor& gradient, const Tensor& leaf_data) {
   return gradient.is_unique() && gradient.has_layout_of(leaf_data) && gradient.is_dense();
+}
+
+// A gradient lies elsewhere than in the leaf's destination where the user replaced it, or where the destination is new.
+void move_to_destination(VariableState& state) {
+  Tensor& destination = state.leaf->destination;
+  if (!destination.defined() || !state.grad.defined() || state.grad.is_same_view(destination)) return;
+  destination.copy_from(state.grad);
+  state.grad = destination;
 }
 
 }  // namespace
@@ -87,7 +96,7 @@ void BackwardPass::count(const Edge& edge, std::vector<Node*>& unexplored) {
     Leaf& leaf = *edge.leaf->leaf;
     if (leaf.pass == nullptr) {
       leaf.pass = this;
-      leaf.received = false;
+      leaf.received = leaf.lent = false;
       leaves_.push_back(edge.leaf);
     } else if (leaf.pass != this) {
       core::fail("backward: another backward is running to the leaf of shape {}", edge.leaf->data.shape().str());
@@ -97,13 +106,7 @@ void BackwardPass::count(const Edge& edge, std::vector<Node*>& unexplored) {
 }
 
 void BackwardPass::announce() {
-  for (const StatePtr& state : leaves_) {
-    Leaf& leaf = *state->leaf;
-    if (leaf.destination.defined() && state->grad.defined() && !state->grad.is_same_view(leaf.destination)) {
-      leaf.destination.copy_from(state->grad);
-      state->grad = leaf.destination;
-    }
-  }
+  for (const StatePtr& state : leaves_) move_to_destination(*state);
   std::vector<std::pair<BackwardObserver*, std::vector<Variable>>> audience;
   for (const StatePtr& state : leaves_) {
     for (BackwardObserver* observer : state->leaf->observers) {
@@ -170,6 +173,7 @@ void BackwardPass::contribute_to_node(Node& node, Tensor gradient) {
 
 void BackwardPass::contribute_to_leaf(VariableState& state, Tensor gradient) {
   Leaf& leaf = *state.leaf;
+  move_to_destination(state);
   if (leaf.destination.defined()) {
     if (state.grad.defined()) {
       core::accumulate(leaf.destination, gradient);
@@ -209,6 +213,7 @@ void BackwardPass::complete_leaf(const StatePtr& state) {
     }
     leaf.incoming = {};
   }
+  move_to_destination(*state);
   if (leaf.hooks.empty()) return;
   const auto hooks = leaf.hooks;  // a hook may register or remove hooks
   for (const auto& hook : hooks) (*hook)(Variable(state));
@@ -227,7 +232,9 @@ GradientMemory Gradients::memory(int input) {
   const Edge& edge = node_.inputs()[static_cast<std::size_t>(input)];
   if (!needs(input)) return {};
   if (edge.leaf) {
-    const Leaf& leaf = *edge.leaf->leaf;
+    Leaf& leaf = *edge.leaf->leaf;
+    if (std::exchange(leaf.lent, true)) return {Tensor::empty_like(edge.leaf->data), false, true};
+    move_to_destination(*edge.leaf);
     if (leaf.destination.defined()) return {leaf.destination, edge.leaf->grad.defined()};
     if (leaf.incoming.defined()) return {leaf.incoming, true};
     return {Tensor::empty_like(edge.leaf->data), false};
@@ -238,11 +245,12 @@ GradientMemory Gradients::memory(int input) {
 void Gradients::commit(int input, GradientMemory memory) {
   if (!memory.tensor.defined()) return;
   const Edge& edge = node_.inputs()[static_cast<std::size_t>(input)];
-  if (edge.node) {
+  if (edge.node || memory.is_extra) {
     pass_.contribute(edge, std::move(memory.tensor));
     return;
   }
   Leaf& leaf = *edge.leaf->leaf;
+  leaf.lent = false;
   if (leaf.destination.defined()) {
     edge.leaf->grad = leaf.destination;
   } else if (!leaf.incoming.defined()) {

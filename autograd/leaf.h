@@ -63,6 +63,7 @@ struct Leaf {
   BackwardPass* pass = nullptr;
   int pending = 0;              ///< contributions still to come
   bool received = false;        ///< whether any came
+  bool lent = false;            ///< between Gradients::memory() and commit()
   core::Tensor incoming;        ///< their sum so far, where there is no destination
 };
 

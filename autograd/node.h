@@ -39,6 +39,7 @@ struct Edge {
 struct GradientMemory {
   Tensor tensor;
   bool accumulate = false;  ///< add to what is there; otherwise overwrite
+  bool is_extra = false;    ///< the leaf's own is lent to another input of the operator: commit() adds this to it
 };
 
 /// What a rule is given to hand gradients over, by the position of the input. Implemented by the engine.
@@ -51,7 +52,7 @@ class Gradients {
   void add(int input, Tensor gradient);
 
   /// For kernels of parameters: the memory to compute into, which is the leaf's destination where it has one. Every memory() is
-  /// followed by commit() with what it returned, once it is written.
+  /// followed by commit() with what it returned, once it is written; several of them in the same order. Two inputs may be one leaf.
   GradientMemory memory(int input);
   void commit(int input, GradientMemory memory);
 

@@ -4,6 +4,7 @@
 
 #include "tandem/autograd/engine.h"
 #include "tandem/autograd/node.h"
+#include "tandem/core/ops/broadcast.h"
 
 namespace tandem::autograd {
 namespace {
@@ -97,6 +98,7 @@ Registration Variable::set_gradient_destination(Tensor memory) const {
   if (memory.shape() != state_->data.shape() || memory.dtype() != state_->data.dtype())
     core::fail("set_gradient_destination: memory {} {} for a leaf {} {}", name(memory.dtype()), memory.shape().str(),
                name(state_->data.dtype()), state_->data.shape().str());
+  core::check_no_repeats("set_gradient_destination", memory);
   leaf.destination = std::move(memory);
   return Registration([state = state_] { state->leaf->destination = {}; });
 }

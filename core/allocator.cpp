@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "tandem/core/error.h"
@@ -80,8 +81,12 @@ void CachingAllocator::release(void* block, std::size_t bytes) noexcept {
   AllocatorStatistics& s = impl_->statistics;
   ++s.releases;
   s.in_use -= size;
-  s.cached += size;
-  impl_->free_blocks[class_of(bytes)].push_back(block);
+  try {
+    impl_->free_blocks[class_of(bytes)].push_back(block);
+    s.cached += size;
+  } catch (const std::bad_alloc&) {  // no memory to remember the block with: the system gets it back
+    std::free(block);
+  }
 }
 
 void CachingAllocator::empty_cache() noexcept {

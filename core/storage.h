@@ -1,6 +1,7 @@
 // Memory with an owner, a count of its changes, and room for what was derived from it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,8 +30,8 @@ class Storage final : public RefCounted {
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.store(version() + 1, std::memory_order_relaxed); }
 
-  /// Something computed from the contents that may be kept along with them (a kernel's packed weights). One slot, owned
-  /// by whichever kernel uses this storage; not synchronized: a storage's tensors are computed with by one thread at a time.
+  /// Something computed from the contents that may be kept along with them: weights as oneDNN packs them
+  /// (core/ops/cpu/onednn.cpp), which guards the slot, since several threads may compute with the same weights.
   std::shared_ptr<void>& derived() { return derived_; }
 
  private:

@@ -196,6 +196,7 @@ Tensor Tensor::expand(const Shape& shape) const {
   if (added < 0) fail("expand: {} has more dimensions than {}", shape_.str(), shape.str());
   for (const std::int64_t size : shape)
     if (size < 0) fail("expand: negative size in {}", shape.str());
+  core::numel(shape);  // throws where it overflows: repeated memory may be of any size
   Tensor view = *this;
   view.shape_ = shape;
   view.strides_ = Dims::filled(shape.rank(), 0);

@@ -15,6 +15,7 @@ Adam::Adam(std::vector<Variable> parameters, const AdamOptions& options)
 
 void Adam::step() {
   const core::RecordScope scope("adam", "phase");
+  check_parameters("adam");
   step_dtype<float>();
   step_dtype<double>();
 }
@@ -28,12 +29,14 @@ void Adam::step_dtype() {
   std::vector<Tensor> keep;  // gradients that had to be laid out anew
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].grad().defined() || parameters_[i].dtype() != core::dtype_of<T>) continue;
-    Tensor parameter = parameters_[i].data(), gradient = matching_gradient(parameters_[i]);
+    Tensor parameter = parameters_[i].data(), gradient = laid_out_as(parameters_[i].grad(), parameter);
     State& s = states_[i];
     if (!s.exp_avg.defined()) {
       s.exp_avg = Tensor::zeros_like(parameter);
       s.exp_avg_sq = Tensor::zeros_like(parameter);
     }
+    s.exp_avg = laid_out_as(s.exp_avg, parameter);
+    s.exp_avg_sq = laid_out_as(s.exp_avg_sq, parameter);
     ++s.steps;
     const auto t = static_cast<double>(s.steps);
     const double correction1 = 1 - std::pow(options_.beta1, t), correction2 = 1 - std::pow(options_.beta2, t);

@@ -30,6 +30,7 @@ double learning_rate(const LrScheduleOptions& o, std::int64_t step) {
     }
     case LrScheduleKind::step: break;
   }
+  if (o.step_size < 1) fail("lr schedule: step needs a step size of at least 1");
   return o.base_lr * std::pow(o.gamma, static_cast<double>(since_warmup / o.step_size));
 }
 

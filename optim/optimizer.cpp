@@ -27,6 +27,19 @@ void Optimizer::zero_grad(bool set_to_none) {
   }
 }
 
+void Optimizer::check_parameters(const char* op) const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& data = parameters_[i].data();
+    if (!parameters_[i].grad().defined()) continue;
+    if (data.dtype() != core::DType::float32 && data.dtype() != core::DType::float64)
+      fail("{}: parameter {} of shape {} is {}, only float32 and float64 can be trained", op, i, data.shape().str(),
+           name(data.dtype()));
+    if (!data.is_dense())
+      fail("{}: parameter {} of shape {} has strides {}, with gaps or repeats; make it of a clone()", op, i,
+           data.shape().str(), data.strides().str());
+  }
+}
+
 std::pair<std::size_t, std::string> Optimizer::parse_key(const std::string& key) const {
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);

@@ -25,6 +25,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
+  /// Throws where a parameter with a gradient is neither float32 nor float64, or has gaps or repeats in memory (a slice, an expanded
+  /// tensor); then nothing has been changed.
   virtual void step() = 0;
   /// Gradients become none (then the next backward writes instead of adding), or zeros in place.
   void zero_grad(bool set_to_none = true);
@@ -40,6 +42,8 @@ class Optimizer {
   virtual void load_state_dict(const StateDict& state) = 0;
 
  protected:
+  /// What step() throws.
+  void check_parameters(const char* op) const;
   /// Splits "3.momentum_buffer" into parameter and kind, and checks the number.
   std::pair<std::size_t, std::string> parse_key(const std::string& key) const;
   /// Throws where `tensor` has not the shape of parameter `index`.

@@ -38,12 +38,12 @@ void for_each_piece(const std::vector<Segment>& segments, Kernel&& kernel) {
   });
 }
 
-/// The gradient laid out as its parameter, so that both can be walked as flat arrays: itself in all but odd cases.
-inline core::Tensor matching_gradient(const autograd::Variable& parameter) {
-  const core::Tensor& gradient = parameter.grad();
-  if (gradient.has_layout_of(parameter.data())) return gradient;
-  core::Tensor copy = core::Tensor::empty_like(parameter.data());
-  copy.copy_from(gradient);
+/// A gradient or optimizer state laid out as its parameter, which is dense, so that they can be walked as flat arrays: itself in all but
+/// odd cases (Variable::set_data gave the parameter another layout or dtype).
+inline core::Tensor laid_out_as(const core::Tensor& tensor, const core::Tensor& parameter) {
+  if (tensor.dtype() == parameter.dtype() && tensor.has_layout_of(parameter)) return tensor;
+  core::Tensor copy = core::Tensor::empty_like(parameter);
+  copy.copy_from(tensor);
   return copy;
 }
 

@@ -13,6 +13,7 @@ Sgd::Sgd(std::vector<Variable> parameters, const SgdOptions& options)
 
 void Sgd::step() {
   const core::RecordScope scope("sgd", "phase");
+  check_parameters("sgd");
   step_dtype<float>();
   step_dtype<double>();
 }
@@ -26,10 +27,10 @@ void Sgd::step_dtype() {
   std::vector<Tensor> keep;  // gradients that had to be laid out anew
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].grad().defined() || parameters_[i].dtype() != core::dtype_of<T>) continue;
-    Tensor parameter = parameters_[i].data(), gradient = matching_gradient(parameters_[i]);
+    Tensor parameter = parameters_[i].data(), gradient = laid_out_as(parameters_[i].grad(), parameter);
     Tensor& buffer = momentum_buffers_[i];
     const bool first_step = !buffer.defined();
-    if (options_.momentum != 0 && first_step) buffer = Tensor::empty_like(parameter);
+    if (options_.momentum != 0) buffer = first_step ? Tensor::empty_like(parameter) : laid_out_as(buffer, parameter);
     T* state = options_.momentum != 0 ? buffer.template mutable_data<T>() : nullptr;
     segments.push_back({{parameter.mutable_data<T>(), gradient.data<T>(), {state}, parameter.numel()}, first_step});
     keep.push_back(std::move(gradient));

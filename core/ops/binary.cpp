@@ -45,24 +45,6 @@ Tensor apply(const char* name, CompareOp op, const Tensor& a, const Tensor& b) {
   return out;
 }
 
-struct Extent {
-  std::int64_t first, last;
-};
-
-// The elements of its storage between which a tensor lies.
-Extent extent(const Tensor& tensor) {
-  Extent result{tensor.offset(), tensor.offset()};
-  for (int i = 0; i < tensor.rank(); ++i) result.last += (tensor.shape()[i] - 1) * tensor.strides()[i];
-  return result;
-}
-
-// Whether writing a before all of b is read might change b. The same view of the same elements is safe.
-bool may_disturb(const Tensor& a, const Tensor& b) {
-  if (a.storage() != b.storage() || a.is_same_view(b)) return false;
-  const Extent x = extent(a), y = extent(b);
-  return x.first <= y.last && y.first <= x.last;
-}
-
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) { return apply("add", BinaryOp::add, a, b); }

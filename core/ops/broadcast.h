@@ -1,4 +1,5 @@
-// What operators on broadcast operands share: the layout of the result, and strides that repeat an operand.
+// What operators on broadcast operands share: the layout of the result, strides that repeat an operand, and what writing to
+// one operand does to the others.
 #pragma once
 
 #include <initializer_list>
@@ -30,6 +31,22 @@ inline void check_no_repeats(const char* op, const Tensor& tensor) {
   for (int i = 0; i < tensor.rank(); ++i)
     if (tensor.shape()[i] > 1 && tensor.strides()[i] == 0)
       fail("{}: cannot write in place to {}, whose dimension {} repeats the same memory", op, tensor.shape().str(), i);
+}
+
+/// Whether writing elements of `written` may change what is still to be read from `read`; neither is empty. False for one
+/// and the same view, whose elements are read before they are written.
+inline bool may_disturb(const Tensor& written, const Tensor& read) {
+  if (written.storage() != read.storage() || written.is_same_view(read)) return false;
+  const auto last_byte = [](const Tensor& tensor, std::int64_t* first) {
+    const auto size = static_cast<std::int64_t>(item_size(tensor.dtype()));
+    std::int64_t last = tensor.offset();
+    for (int i = 0; i < tensor.rank(); ++i) last += (tensor.shape()[i] - 1) * tensor.strides()[i];
+    *first = tensor.offset() * size;
+    return (last + 1) * size - 1;
+  };
+  std::int64_t first_written, first_read;
+  const std::int64_t last_written = last_byte(written, &first_written), last_read = last_byte(read, &first_read);
+  return first_written <= last_read && first_read <= last_written;
 }
 
 }  // namespace tandem::core

@@ -5,7 +5,7 @@
 
 namespace tandem::core {
 
-/// destination = source. Throws where shapes differ.
+/// destination = source; the two may overlap. Throws where shapes differ, or where elements of the destination share memory.
 void copy(const Tensor& source, Tensor& destination);
 
 namespace cpu {

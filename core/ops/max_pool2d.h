@@ -13,7 +13,7 @@ struct MaxPool2dResult {
 };
 
 /// x [N, C, H, W]; float32, float64, bfloat16. The first of equal maxima wins; NaN wins over everything.
-/// Throws where a window is larger than the padded input or the padding than half the window.
+/// Throws where H or W is 0, a window is larger than the padded input, or the padding larger than half the window.
 MaxPool2dResult max_pool2d(const Tensor& x, const Pool2dOptions& options);
 
 /// dx of shape `input_shape`: each dy goes to the place that `indices` names. `options` are those of the forward.

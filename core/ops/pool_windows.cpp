@@ -31,6 +31,7 @@ PoolWindows pool_windows(const char* op, const Shape& x, const Pool2dOptions& op
   for (std::size_t d = 0; d < 2; ++d) {
     const std::int64_t size = x[2 + static_cast<int>(d)], kernel = options.kernel[d], padding = options.padding[d];
     const std::int64_t stride = options.stride[d] == 0 ? kernel : options.stride[d];
+    if (size < 1) fail("{}: x {} has no place for a window to see", op, x.str());
     if (kernel < 1 || stride < 1) fail("{}: kernel {} and stride {} must be positive", op, kernel, stride);
     if (padding < 0 || padding > kernel / 2)
       fail("{}: padding {} must be at most half the kernel, which is {}", op, padding, kernel);

@@ -211,15 +211,15 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
     if (operation.usable) {
       const Tensor w = weight.is_dense() ? weight : weight.contiguous();
       const Tensor b = bias.defined() ? bias.contiguous() : bias;
-      const void* packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation.weights);
+      const Tensor packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation.weights);
       void* to = y.mutable_raw_data();
       if (bias.defined()) {
         operation.run({{DNNL_ARG_SRC, src.raw_data()},
-                       {DNNL_ARG_WEIGHTS, packed},
+                       {DNNL_ARG_WEIGHTS, packed.raw_data()},
                        {DNNL_ARG_BIAS, b.raw_data()},
                        {DNNL_ARG_DST, to}});
       } else {
-        operation.run({{DNNL_ARG_SRC, src.raw_data()}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, to}});
+        operation.run({{DNNL_ARG_SRC, src.raw_data()}, {DNNL_ARG_WEIGHTS, packed.raw_data()}, {DNNL_ARG_DST, to}});
       }
       return;
     }
@@ -238,9 +238,9 @@ void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dO
     Operation& operation = cache.get(problem.key(), [&] { return make_backward_input(problem); });
     if (operation.usable) {
       const Tensor w = weight.is_dense() ? weight : weight.contiguous();
-      const void* packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation.weights);
+      const Tensor packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation.weights);
       operation.run({{DNNL_ARG_DIFF_DST, diff.raw_data()},
-                     {DNNL_ARG_WEIGHTS, packed},
+                     {DNNL_ARG_WEIGHTS, packed.raw_data()},
                      {DNNL_ARG_DIFF_SRC, dx.mutable_raw_data()}});
       return;
     }

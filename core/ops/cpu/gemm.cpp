@@ -6,6 +6,8 @@
 
 #include <dnnl.h>
 
+// Threads are ours: Eigen's own would choose blocks, and with them the last bit, by their number.
+#define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
 #include "tandem/core/ops/cpu/strided.h"
@@ -48,27 +50,44 @@ void with_eigen(const Matrix<T>& m, F&& f) {
   }
 }
 
-void eigen_gemm(const Matrix<const double>& a, const Matrix<const double>& b, const Matrix<double>& out,
-                bool accumulate) {
-  // Rows in fixed pieces: Eigen's blocking, and so the last bit, depends on the number of rows it is given.
-  constexpr std::int64_t kRows = 128;
-  parallel_chunks(out.rows, kRows, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    const Matrix<const double> a_rows{a.data + begin * a.row_stride, end - begin, a.columns, a.row_stride,
-                                      a.column_stride};
-    const Matrix<double> out_rows{out.data + begin * out.row_stride, end - begin, out.columns, out.row_stride,
-                                  out.column_stride};
-    with_eigen(a_rows, [&](const auto& left) {
-      with_eigen(b, [&](const auto& right) {
-        with_eigen(out_rows, [&](auto result) {
-          if (accumulate) {
-            result.noalias() += left * right;
-          } else {
-            result.noalias() = left * right;
-          }
-        });
+// Rows or columns [begin, end).
+template <class T>
+Matrix<T> row_range(const Matrix<T>& m, std::int64_t begin, std::int64_t end) {
+  return {m.data + begin * m.row_stride, end - begin, m.columns, m.row_stride, m.column_stride};
+}
+template <class T>
+Matrix<T> column_range(const Matrix<T>& m, std::int64_t begin, std::int64_t end) {
+  return {m.data + begin * m.column_stride, m.rows, end - begin, m.row_stride, m.column_stride};
+}
+
+void eigen_gemm_piece(const Matrix<const double>& a, const Matrix<const double>& b, const Matrix<double>& out,
+                      bool accumulate) {
+  with_eigen(a, [&](const auto& left) {
+    with_eigen(b, [&](const auto& right) {
+      with_eigen(out, [&](auto result) {
+        if (accumulate) {
+          result.noalias() += left * right;
+        } else {
+          result.noalias() = left * right;
+        }
       });
     });
   });
+}
+
+void eigen_gemm(const Matrix<const double>& a, const Matrix<const double>& b, const Matrix<double>& out,
+                bool accumulate) {
+  // In fixed pieces of the longer side: Eigen's blocking, and so the last bit, depends on the size that it is given.
+  constexpr std::int64_t kPiece = 128;
+  if (out.rows >= out.columns) {
+    parallel_chunks(out.rows, kPiece, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+      eigen_gemm_piece(row_range(a, begin, end), b, row_range(out, begin, end), accumulate);
+    });
+  } else {
+    parallel_chunks(out.columns, kPiece, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+      eigen_gemm_piece(a, column_range(b, begin, end), column_range(out, begin, end), accumulate);
+    });
+  }
 }
 
 void onednn_gemm(const Matrix<const float>& a, const Matrix<const float>& b, const Matrix<float>& out,

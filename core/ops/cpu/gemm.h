@@ -58,11 +58,10 @@ struct VectorOf {
   typedef T type __attribute__((vector_size(64)));
 };
 
-template <class T>
-typename VectorOf<T>::type load_vector(const T* from) {
-  typename VectorOf<T>::type value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
+/// Not by value: how a vector is returned depends on -march, of which the compiler warns.
+template <class Vector, class T>
+void load_vector(const T* from, Vector& to) {
+  std::memcpy(&to, from, sizeof(Vector));
 }
 
 /// Out (R x lanes) = or += A (R x depth, any strides) B (depth x lanes, rows b_stride apart). `columns` of the lanes
@@ -74,13 +73,18 @@ void tile(std::int64_t depth, const A* a, std::int64_t a_row, std::int64_t a_col
   Vector sum[R];
   for (int r = 0; r < R; ++r) sum[r] = Vector{};
   for (std::int64_t k = 0; k < depth; ++k) {
-    const Vector row = load_vector(b + k * b_stride);
+    Vector row;
+    load_vector(b + k * b_stride, row);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) sum[r] += static_cast<T>(a[r * a_row + k * a_column]) * row;
   }
   if (columns == kLanes<T>) {
     for (int r = 0; r < R; ++r) {
-      if (accumulate) sum[r] += load_vector(out + r * out_row);
+      if (accumulate) {
+        Vector before;
+        load_vector(out + r * out_row, before);
+        sum[r] += before;
+      }
       std::memcpy(out + r * out_row, &sum[r], sizeof(Vector));
     }
     return;

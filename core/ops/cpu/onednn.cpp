@@ -1,6 +1,8 @@
 #include "tandem/core/ops/cpu/onednn.h"
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
 
 namespace tandem::core::cpu::onednn {
 namespace {
@@ -17,6 +19,15 @@ struct PackedForms {
 };
 
 std::atomic<std::uint64_t> packings{0};
+
+// Of all storages: held for a look-up, while a convolution takes hundreds of times as long.
+std::mutex forms_mutex;
+
+std::vector<PackedForms::Form>& forms_of(const Tensor& weights) {
+  std::shared_ptr<void>& slot = weights.storage()->derived();
+  if (!slot) slot = std::make_shared<PackedForms>();
+  return static_cast<PackedForms*>(slot.get())->forms;
+}
 
 dnnl::memory::dims to_dims(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
@@ -79,28 +90,31 @@ void Operation::run(std::initializer_list<std::pair<int, const void*>> addresses
   primitive.execute(stream(), arguments);
 }
 
-const void* packed_weights(const Tensor& weights, const MemoryDesc& plain, const MemoryDesc& packed) {
-  if (plain == packed) return weights.raw_data();
-  std::shared_ptr<void>& slot = weights.storage()->derived();
-  if (!slot) slot = std::make_shared<PackedForms>();
-  auto& forms = static_cast<PackedForms*>(slot.get())->forms;
-  PackedForms::Form* stale = nullptr;
-  for (auto& form : forms) {
-    if (form.offset != weights.offset() || form.packed != packed || form.plain != plain) continue;
-    if (form.version == weights.version()) return form.memory.raw_data();
-    stale = &form;  // its memory is reused: the same shape as last step
-    break;
+Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, const MemoryDesc& packed) {
+  if (plain == packed) return weights;
+  const std::uint64_t version = weights.version();
+  const auto is_wanted = [&](const PackedForms::Form& form) {
+    return form.offset == weights.offset() && form.packed == packed && form.plain == plain;
+  };
+  Tensor memory;
+  {
+    const std::lock_guard lock(forms_mutex);
+    auto& forms = forms_of(weights);
+    const auto found = std::find_if(forms.begin(), forms.end(), is_wanted);
+    if (found != forms.end() && found->version == version) return found->memory;
+    if (found != forms.end()) memory = std::move(found->memory);  // reused: of the size of the last step's
+    std::erase_if(forms, [&](const auto& form) { return form.version != version; });
   }
-  if (stale == nullptr) {
-    std::erase_if(forms, [&](const auto& form) { return form.version != weights.version(); });
-    forms.push_back({0, weights.offset(), plain, packed,
-                     Tensor::empty({static_cast<std::int64_t>(packed.get_size())}, {.dtype = DType::uint8})});
-    stale = &forms.back();
-  }
-  stale->version = weights.version();
+  // Outside the lock. Should another thread pack the same weights meanwhile, one of the two forms is forgotten.
+  if (!memory.is_unique())
+    memory = Tensor::empty({static_cast<std::int64_t>(packed.get_size())}, {.dtype = DType::uint8});
   packings.fetch_add(1, std::memory_order_relaxed);
-  reorder(plain, weights.raw_data(), packed, stale->memory.mutable_raw_data(), false);
-  return stale->memory.raw_data();
+  reorder(plain, weights.raw_data(), packed, memory.mutable_raw_data(), false);
+  const std::lock_guard lock(forms_mutex);
+  auto& forms = forms_of(weights);
+  std::erase_if(forms, is_wanted);
+  forms.push_back({version, weights.offset(), plain, packed, memory});
+  return memory;
 }
 
 std::uint64_t weight_reorders() { return packings.load(std::memory_order_relaxed); }
@@ -171,15 +185,15 @@ bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& ou
     return made;
   });
   if (!operation.usable) return false;
-  const void* weights = pack_b ? packed_weights(b, desc_of(b), operation.weights) : b.raw_data();
+  const Tensor weights = pack_b ? packed_weights(b, desc_of(b), operation.weights) : b;
   void* to = out.mutable_raw_data();
   if (bias.defined()) {
     operation.run({{DNNL_ARG_SRC, a.raw_data()},
-                   {DNNL_ARG_WEIGHTS, weights},
+                   {DNNL_ARG_WEIGHTS, weights.raw_data()},
                    {DNNL_ARG_BIAS, bias.raw_data()},
                    {DNNL_ARG_DST, to}});
   } else {
-    operation.run({{DNNL_ARG_SRC, a.raw_data()}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, to}});
+    operation.run({{DNNL_ARG_SRC, a.raw_data()}, {DNNL_ARG_WEIGHTS, weights.raw_data()}, {DNNL_ARG_DST, to}});
   }
   return true;
 }

@@ -40,7 +40,7 @@ struct Key {
   std::size_t count = 0;
 
   Key& add(std::int64_t value) {
-    values[count++] = value;
+    values.at(count++) = value;
     return *this;
   }
   bool operator==(const Key&) const = default;
@@ -89,9 +89,9 @@ class Cache {
 /// Attributes with the scratchpad left to us.
 dnnl::primitive_attr user_scratchpad();
 
-/// `weights`, which lie as `plain` says, in layout `packed`: kept beside them (Storage::derived) until they change.
-/// What is returned lives until the next change, or the next call with other weights of the same storage.
-const void* packed_weights(const Tensor& weights, const MemoryDesc& plain, const MemoryDesc& packed);
+/// `weights`, which lie as `plain` says, in layout `packed` (as bytes): kept beside them (Storage::derived) until they
+/// change. Safe where several threads compute with the same weights; not while one of them changes them.
+Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, const MemoryDesc& packed);
 
 /// How often packed_weights had to pack, in this process.
 std::uint64_t weight_reorders();
