@@ -33,12 +33,13 @@ void backward(const Variable& root, const BackwardOptions& options) {
   Tensor gradient = options.gradient;
   if (!gradient.defined()) {
     if (root.data().numel() != 1)
-      core::fail("backward: a root of shape {} needs a gradient to start from, only one element does not", root.shape().str());
+      core::fail("backward: a root of shape {} needs a gradient to start from, only one element does not",
+                 root.shape().str());
     gradient = Tensor::full(root.shape(), 1, root.data().options());
   }
   if (gradient.shape() != root.shape() || gradient.dtype() != root.dtype())
-    core::fail("backward: gradient {} {} for a root {} {}", name(gradient.dtype()), gradient.shape().str(), name(root.dtype()),
-               root.shape().str());
+    core::fail("backward: gradient {} {} for a root {} {}", name(gradient.dtype()), gradient.shape().str(),
+               name(root.dtype()), root.shape().str());
   const core::RecordScope scope("backward", "phase");
   const Variable keep_alive = root;  // a hook may drop the caller's handle
   BackwardPass(options.retain_graph).run(keep_alive, std::move(gradient));
@@ -83,7 +84,9 @@ void BackwardPass::count(const Edge& edge, std::vector<Node*>& unexplored) {
     Node& node = *edge.node;
     if (node.pass_ == nullptr) {
       if (node.is_freed())
-        core::fail("backward: the graph was freed by an earlier backward (at {}); pass retain_graph to go through it again", node.name());
+        core::fail(
+            "backward: the graph was freed by an earlier backward (at {}); pass retain_graph to go through it again",
+            node.name());
       node.pass_ = this;
       nodes_.push_back(&node);
       unexplored.push_back(&node);
@@ -110,7 +113,8 @@ void BackwardPass::announce() {
   std::vector<std::pair<BackwardObserver*, std::vector<Variable>>> audience;
   for (const StatePtr& state : leaves_) {
     for (BackwardObserver* observer : state->leaf->observers) {
-      auto it = std::find_if(audience.begin(), audience.end(), [&](const auto& entry) { return entry.first == observer; });
+      auto it =
+          std::find_if(audience.begin(), audience.end(), [&](const auto& entry) { return entry.first == observer; });
       if (it == audience.end()) it = audience.insert(it, {observer, {}});
       it->second.emplace_back(state);
     }

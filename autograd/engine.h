@@ -26,8 +26,9 @@ struct BackwardOptions {
 };
 
 /// Accumulates d root / d leaf (times the root's gradient) into every leaf that requires one and that root depends on.
-/// Throws where the root requires no gradient, where a saved tensor was changed, or where an earlier backward freed the graph. After
-/// an exception gradients of reached leaves are unspecified, and the engine is ready for the next backward.
+/// Throws where the root requires no gradient, where a saved tensor was changed, or where an earlier backward freed the
+/// graph. After an exception gradients of reached leaves are unspecified, and the engine is ready for the next
+/// backward.
 void backward(const Variable& root, const BackwardOptions& options);
 
 /// One run of backward. Observers see it.
@@ -36,7 +37,8 @@ class BackwardPass {
   BackwardPass(const BackwardPass&) = delete;
   BackwardPass& operator=(const BackwardPass&) = delete;
 
-  /// Queues a callback for after the last node and the last leaf. May be called from hooks and from other callbacks of this pass.
+  /// Queues a callback for after the last node and the last leaf. May be called from hooks and from other callbacks of
+  /// this pass.
   void at_end(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
 
  private:

@@ -31,11 +31,12 @@ Variable weighted_sum(const Variable& output) { return sum(output * Variable(out
 
 }  // namespace
 
-GradcheckResult gradcheck(const std::function<Variable(const std::vector<Variable>&)>& function, std::vector<Variable> inputs,
-                          const GradcheckOptions& options) {
+GradcheckResult gradcheck(const std::function<Variable(const std::vector<Variable>&)>& function,
+                          std::vector<Variable> inputs, const GradcheckOptions& options) {
   for (Variable& input : inputs) {
     if (!input.requires_grad()) continue;
-    if (input.dtype() != DType::float64) core::fail("gradcheck: an input is {}, float64 is needed", name(input.dtype()));
+    if (input.dtype() != DType::float64)
+      core::fail("gradcheck: an input is {}, float64 is needed", name(input.dtype()));
     input.set_grad({});
   }
   const Variable loss = weighted_sum(function(inputs));
@@ -64,8 +65,9 @@ GradcheckResult gradcheck(const std::function<Variable(const std::vector<Variabl
       result.worst_error = std::max(result.worst_error, error);
       if (result.ok && !(error <= options.atol + options.rtol * std::abs(numeric))) {
         result.ok = false;
-        result.message = fmt::format("input {} of shape {}, element {}: backward says {:.10g}, finite differences {:.10g}", n,
-                                     data.shape().str(), i, analytic, numeric);
+        result.message =
+            fmt::format("input {} of shape {}, element {}: backward says {:.10g}, finite differences {:.10g}", n,
+                        data.shape().str(), i, analytic, numeric);
       }
     }
   }

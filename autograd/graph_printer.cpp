@@ -49,9 +49,12 @@ std::string print_graph(const Variable& root, const LeafName& leaf_name) {
     std::string inputs;
     for (const Edge& edge : node->inputs()) {
       if (!inputs.empty()) inputs += ", ";
-      inputs += edge.node ? std::to_string(numbers[edge.node.get()]) : edge.leaf ? describe_leaf(edge.leaf, leaf_name) : "-";
+      inputs += edge.node   ? std::to_string(numbers[edge.node.get()])
+                : edge.leaf ? describe_leaf(edge.leaf, leaf_name)
+                            : "-";
     }
-    text += fmt::format("{:>4}  {:<32} <- {}\n", numbers[node], fmt::format("{} {}", node->name(), node->output_shape().str()), inputs);
+    text += fmt::format("{:>4}  {:<32} <- {}\n", numbers[node],
+                        fmt::format("{} {}", node->name(), node->output_shape().str()), inputs);
   }
   return text;
 }
@@ -67,7 +70,8 @@ std::string graph_to_dot(const Variable& root, const LeafName& leaf_name) {
       if (edge.node) text += fmt::format("  n{} -> n{};\n", numbers[node], numbers[edge.node.get()]);
       if (!edge.leaf) continue;
       auto [it, is_new] = leaves.emplace(edge.leaf.get(), fmt::format("leaf{}", leaves.size()));
-      if (is_new) text += fmt::format("  {} [label=\"{}\", shape=ellipse];\n", it->second, describe_leaf(edge.leaf, leaf_name));
+      if (is_new)
+        text += fmt::format("  {} [label=\"{}\", shape=ellipse];\n", it->second, describe_leaf(edge.leaf, leaf_name));
       text += fmt::format("  n{} -> {};\n", numbers[node], it->second);
     }
   }

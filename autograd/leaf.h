@@ -25,8 +25,9 @@ using PostAccumulateGradHook = std::function<void(const Variable& leaf)>;
 class BackwardObserver {
  public:
   virtual ~BackwardObserver() = default;
-  /// Once per backward, before its first node runs, on the thread that runs it. `reached`: those of the observed leaves that this
-  /// backward will reach, none twice. `pass` lives until the backward returns. A throw ends the backward with nothing accumulated.
+  /// Once per backward, before its first node runs, on the thread that runs it. `reached`: those of the observed leaves
+  /// that this backward will reach, none twice. `pass` lives until the backward returns. A throw ends the backward with
+  /// nothing accumulated.
   virtual void backward_begins(BackwardPass& pass, std::span<const Variable> reached) = 0;
 };
 
@@ -61,10 +62,10 @@ struct Leaf {
 
   // Scratch of the backward that is running.
   BackwardPass* pass = nullptr;
-  int pending = 0;              ///< contributions still to come
-  bool received = false;        ///< whether any came
-  bool lent = false;            ///< between Gradients::memory() and commit()
-  core::Tensor incoming;        ///< their sum so far, where there is no destination
+  int pending = 0;        ///< contributions still to come
+  bool received = false;  ///< whether any came
+  bool lent = false;      ///< between Gradients::memory() and commit()
+  core::Tensor incoming;  ///< their sum so far, where there is no destination
 };
 
 }  // namespace tandem::autograd

@@ -34,8 +34,8 @@ bool must_record(std::span<const Variable> inputs) {
   return false;
 }
 
-// A node owns the nodes before it. Destroying a chain of a million must not recurse a million deep, so nodes that lose their
-// last owner while another is being destroyed wait in a list.
+// A node owns the nodes before it. Destroying a chain of a million must not recurse a million deep, so nodes that lose
+// their last owner while another is being destroyed wait in a list.
 void dispose(Node* node) {
   thread_local std::vector<Node*>* waiting = nullptr;
   if (waiting != nullptr) {

@@ -1,4 +1,5 @@
-// The tape: a node for each operator that ran, with edges to where its inputs came from and the rule that sends gradients there.
+// The tape: a node for each operator that ran, with edges to where its inputs came from and the rule that sends
+// gradients there.
 //
 // An operator computes its result and calls record(), forward and gradient on one screen:
 //
@@ -9,7 +10,8 @@
 //     });
 //   }
 //
-// A rule captures by name what it needs from forward, as SavedTensor; the capture is freed when backward has passed the node.
+// A rule captures by name what it needs from forward, as SavedTensor; the capture is freed when backward has passed the
+// node.
 #pragma once
 
 #include <concepts>
@@ -48,11 +50,13 @@ class Gradients {
   /// False where nobody asked for this input's gradient: skip the work.
   bool needs(int input) const;
 
-  /// Hands over a gradient. Where the operator broadcast its input, the engine sums the gradient back to the input's shape.
+  /// Hands over a gradient. Where the operator broadcast its input, the engine sums the gradient back to the input's
+  /// shape.
   void add(int input, Tensor gradient);
 
-  /// For kernels of parameters: the memory to compute into, which is the leaf's destination where it has one. Every memory() is
-  /// followed by commit() with what it returned, once it is written; several of them in the same order. Two inputs may be one leaf.
+  /// For kernels of parameters: the memory to compute into, which is the leaf's destination where it has one. Every
+  /// memory() is followed by commit() with what it returned, once it is written; several of them in the same order. Two
+  /// inputs may be one leaf.
   GradientMemory memory(int input);
   void commit(int input, GradientMemory memory);
 
@@ -104,8 +108,8 @@ class Node : public core::RefCounted {
 
   // Scratch of the backward that is running.
   BackwardPass* pass_ = nullptr;
-  int pending_ = 0;   // contributions still to come
-  Tensor incoming_;   // their sum so far
+  int pending_ = 0;  // contributions still to come
+  Tensor incoming_;  // their sum so far
 };
 
 template <class Rule>

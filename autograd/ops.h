@@ -1,5 +1,5 @@
-// All differentiable operators, by family. Each is defined in autograd/ops/<stem>.cpp, its gradient rule beside it, and computes with
-// the kernels of core/ops/<stem>.h, where shapes, formulas and errors are told in full.
+// All differentiable operators, by family. Each is defined in autograd/ops/<stem>.cpp, its gradient rule beside it, and
+// computes with the kernels of core/ops/<stem>.h, where shapes, formulas and errors are told in full.
 //
 // Gradients exist for floating dtypes. Shapes broadcast as in NumPy where two operands meet.
 #pragma once
@@ -76,7 +76,8 @@ Variable matmul(const Variable& a, const Variable& b);
 /// x [..., in], weight [out, in], bias [out] or undefined -> [..., out]
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias);
 /// x [N, C, H, W], weight [O, C / groups, kh, kw], bias [O] or undefined -> [N, O, H', W'], channels-last
-Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias, const core::Conv2dOptions& options = {});
+Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias,
+                const core::Conv2dOptions& options = {});
 
 // max_pool2d.cpp, avg_pool2d.cpp --------------------------------------------------------------------------------------
 Variable max_pool2d(const Variable& x, const core::Pool2dOptions& options);
@@ -90,12 +91,13 @@ Variable adaptive_max_pool2d(const Variable& x, std::array<std::int64_t, 2> size
 struct BatchStatistics {
   Tensor mean, variance;
 };
-/// x [N, C] or [N, C, H, W], normalised with the batch's own statistics, which are also stored in `statistics` if given.
+/// x [N, C] or [N, C, H, W], normalised with the batch's own statistics, which are also stored in `statistics` if
+/// given.
 Variable batch_norm_training(const Variable& x, const Variable& weight, const Variable& bias, double eps,
                              BatchStatistics* statistics = nullptr);
 /// The same with given statistics, which are constants.
-Variable batch_norm_inference(const Variable& x, const Variable& weight, const Variable& bias, const Tensor& running_mean,
-                              const Tensor& running_variance, double eps);
+Variable batch_norm_inference(const Variable& x, const Variable& weight, const Variable& bias,
+                              const Tensor& running_mean, const Tensor& running_variance, double eps);
 
 // dropout.cpp ---------------------------------------------------------------------------------------------------------
 /// Zeroes elements with probability p, scales the others by 1 / (1 - p).

@@ -40,14 +40,15 @@ const Tensor& Variable::data() const { return checked("data").data; }
 
 void Variable::set_data(Tensor data) {
   VariableState& state = checked("set_data");
-  if (!is_leaf()) core::fail("set_data: the variable was made by {}, only a leaf can be given other contents", maker()->name());
+  if (!is_leaf())
+    core::fail("set_data: the variable was made by {}, only a leaf can be given other contents", maker()->name());
   if (!data.defined()) core::fail("set_data: the new contents are undefined");
   if (state.leaf && !core::is_floating(data.dtype()))
     core::fail("set_data: {} has no gradient, which this leaf requires", name(data.dtype()));
   if (state.leaf && state.leaf->destination.defined() &&
       (data.shape() != state.data.shape() || data.dtype() != state.data.dtype()))
-    core::fail("set_data: a gradient destination of {} {} is attached, new contents are {} {}", name(state.data.dtype()),
-               state.data.shape().str(), name(data.dtype()), data.shape().str());
+    core::fail("set_data: a gradient destination of {} {} is attached, new contents are {} {}",
+               name(state.data.dtype()), state.data.shape().str(), name(data.dtype()), data.shape().str());
   state.grad = {};
   state.data = std::move(data);
 }
@@ -61,7 +62,8 @@ Variable& Variable::set_requires_grad(bool requires_grad) {
     core::fail("set_requires_grad: {} has no gradient, only floating dtypes do", name(state.data.dtype()));
   if (requires_grad && !state.leaf) state.leaf = std::make_unique<Leaf>();
   if (!requires_grad) {
-    if (state.leaf && (state.leaf->destination.defined() || !state.leaf->hooks.empty() || !state.leaf->observers.empty()))
+    if (state.leaf &&
+        (state.leaf->destination.defined() || !state.leaf->hooks.empty() || !state.leaf->observers.empty()))
       core::fail("set_requires_grad: something is still registered on this leaf of shape {}", state.data.shape().str());
     state.leaf.reset();
   }
@@ -108,9 +110,7 @@ Registration Variable::observe_backward(BackwardObserver& observer) const {
   if (std::find(leaf.observers.begin(), leaf.observers.end(), &observer) != leaf.observers.end())
     core::fail("observe_backward: this observer already watches the leaf of shape {}", state_->data.shape().str());
   leaf.observers.push_back(&observer);
-  return Registration([state = state_, &observer] {
-    std::erase(state->leaf->observers, &observer);
-  });
+  return Registration([state = state_, &observer] { std::erase(state->leaf->observers, &observer); });
 }
 
 }  // namespace tandem::autograd

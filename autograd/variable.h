@@ -1,8 +1,9 @@
 // Variable: a tensor that can take part in differentiation.
 //
-// It adds to a tensor its gradient, whether one is wanted, and the node that made it. A *leaf* was made by the user (a parameter,
-// an input); everything else was made by an operator (autograd/ops.h), which left a node on the tape (autograd/node.h).
-// Backward runs the tape (autograd/engine.h). What others may attach to a leaf is in autograd/leaf.h.
+// It adds to a tensor its gradient, whether one is wanted, and the node that made it. A *leaf* was made by the user (a
+// parameter, an input); everything else was made by an operator (autograd/ops.h), which left a node on the tape
+// (autograd/node.h). Backward runs the tape (autograd/engine.h). What others may attach to a leaf is in
+// autograd/leaf.h.
 #pragma once
 
 #include <memory>
@@ -63,11 +64,13 @@ class Variable {
   void backward() const;
   void backward(const BackwardOptions& options) const;
 
-  // Facilities of leaves that require a gradient (autograd/leaf.h). Each lasts as long as the registration that is returned.
+  // Facilities of leaves that require a gradient (autograd/leaf.h). Each lasts as long as the registration that is
+  // returned.
   /// Runs `hook` after this leaf's gradient is complete in a backward, after the hooks registered before.
   [[nodiscard]] Registration register_post_accumulate_grad_hook(PostAccumulateGradHook hook) const;
-  /// From now on the gradient is written to `memory`, which has the leaf's shape and dtype and any strides but repeating ones (0). A
-  /// gradient that is there already moves along with the next backward. One owner at a time; throws where one is set.
+  /// From now on the gradient is written to `memory`, which has the leaf's shape and dtype and any strides but
+  /// repeating ones (0). A gradient that is there already moves along with the next backward. One owner at a time;
+  /// throws where one is set.
   [[nodiscard]] Registration set_gradient_destination(Tensor memory) const;
   /// Tells `observer`, which must outlive the registration, of every backward that reaches this leaf.
   [[nodiscard]] Registration observe_backward(BackwardObserver& observer) const;

@@ -1,7 +1,8 @@
 // The caching allocator: memory that a tensor gave back is handed to the next one of its size.
 //
-// A training step asks for the same sizes again and again, while a fresh large malloc costs a page fault per 4 KiB every
-// time. Blocks are 64-byte aligned (a cache line, an AVX-512 register) and rounded up to one of a few sizes per power of two.
+// A training step asks for the same sizes again and again, while a fresh large malloc costs a page fault per 4 KiB
+// every time. Blocks are 64-byte aligned (a cache line, an AVX-512 register) and rounded up to one of a few sizes per
+// power of two.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +15,11 @@ inline constexpr std::size_t kAlignment = 64;
 
 /// Bytes, except the last three, which count calls.
 struct AllocatorStatistics {
-  std::size_t in_use = 0;    ///< handed out now
-  std::size_t peak = 0;      ///< most that was ever handed out at once, since reset_peak()
-  std::size_t cached = 0;    ///< kept for reuse
+  std::size_t in_use = 0;  ///< handed out now
+  std::size_t peak = 0;    ///< most that was ever handed out at once, since reset_peak()
+  std::size_t cached = 0;  ///< kept for reuse
   std::uint64_t allocations = 0;
-  std::uint64_t hits = 0;    ///< of these, served from the cache
+  std::uint64_t hits = 0;  ///< of these, served from the cache
   std::uint64_t releases = 0;
 };
 

@@ -60,14 +60,19 @@ decltype(auto) visit_all(DType dtype, F&& f) {
   return f.template operator()<bool>();
 }
 
-/// The same for the floating types that have kernels on CPU (float16 is storage only there): float32, float64, bfloat16.
+/// The same for the floating types that have kernels on CPU (float16 is storage only there): float32, float64,
+/// bfloat16.
 template <class F>
 decltype(auto) visit_floating(std::string_view op, DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32: return f.template operator()<float>();
-    case DType::float64: return f.template operator()<double>();
-    case DType::bfloat16: return f.template operator()<bfloat16>();
-    default: fail("{}: needs float32, float64 or bfloat16, got {}", op, name(dtype));
+    case DType::float32:
+      return f.template operator()<float>();
+    case DType::float64:
+      return f.template operator()<double>();
+    case DType::bfloat16:
+      return f.template operator()<bfloat16>();
+    default:
+      fail("{}: needs float32, float64 or bfloat16, got {}", op, name(dtype));
   }
 }
 

@@ -1,7 +1,7 @@
 // Splitting a loop over the compute threads of the calling thread, on OpenMP, whose pool oneDNN shares.
 //
-// The number of threads belongs to the calling thread, so ranks that live as threads of one process each have their own.
-// With one thread no parallel region is entered at all.
+// The number of threads belongs to the calling thread, so ranks that live as threads of one process each have their
+// own. With one thread no parallel region is entered at all.
 #pragma once
 
 #include <omp.h>
@@ -15,9 +15,9 @@ inline int num_threads() { return omp_get_max_threads(); }
 /// For the calling thread, from now on; at least 1.
 void set_num_threads(int threads);
 
-/// Calls f(begin, end) on disjoint ranges that cover [0, n), at least `grain` long where n permits. How the range is split depends
-/// on the number of threads: use it where results do not (elementwise work), else parallel_chunks.
-/// f must not throw.
+/// Calls f(begin, end) on disjoint ranges that cover [0, n), at least `grain` long where n permits. How the range is
+/// split depends on the number of threads: use it where results do not (elementwise work), else parallel_chunks. f must
+/// not throw.
 template <class F>
 void parallel_for(std::int64_t n, std::int64_t grain, F&& f) {
   if (n <= 0) return;
@@ -36,8 +36,8 @@ void parallel_for(std::int64_t n, std::int64_t grain, F&& f) {
   }
 }
 
-/// Calls f(chunk, begin, end) for each chunk of `size` elements of [0, n), the last one shorter. Chunks do not depend on the number
-/// of threads, so a sum of partial results in order of chunks has the same bits for any number.
+/// Calls f(chunk, begin, end) for each chunk of `size` elements of [0, n), the last one shorter. Chunks do not depend
+/// on the number of threads, so a sum of partial results in order of chunks has the same bits for any number.
 template <class F>
 void parallel_chunks(std::int64_t n, std::int64_t size, F&& f) {
   parallel_for((n + size - 1) / size, 1, [&](std::int64_t first, std::int64_t last) {

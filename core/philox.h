@@ -8,7 +8,8 @@
 
 namespace tandem::core::philox {
 
-/// Blocks computed together. A 32-bit word lives in a 64-bit lane, so that one multiplication gives both halves of the product.
+/// Blocks computed together. A 32-bit word lives in a 64-bit lane, so that one multiplication gives both halves of the
+/// product.
 inline constexpr int kLanes = 16;
 using Lanes = std::uint64_t __attribute__((vector_size(8 * kLanes)));
 inline constexpr std::uint64_t kWord = 0xffffffffu;

@@ -52,7 +52,8 @@ void for_each_pair(std::int64_t n, const PhiloxStream& stream, F&& f) {
 }
 
 void check_contiguous(const char* op, const Tensor& out) {
-  if (!out.is_contiguous()) fail("{}: needs a contiguous tensor, got shape {} with strides {}", op, out.shape().str(), out.strides().str());
+  if (!out.is_contiguous())
+    fail("{}: needs a contiguous tensor, got shape {} with strides {}", op, out.shape().str(), out.strides().str());
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Random numbers without a history: Philox4x32-10, a function from (key, counter) to 128 random bits.
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
-// What is drawn depends only on where it is drawn (RandomContext) and for what (operator, element), so a resumed run draws what the
-// undisturbed one would have, any number of threads draws the same, and so will a GPU.
+// What is drawn depends only on where it is drawn (RandomContext) and for what (operator, element), so a resumed run
+// draws what the undisturbed one would have, any number of threads draws the same, and so will a GPU.
 #pragma once
 
 #include <array>
@@ -23,11 +23,12 @@ struct PhiloxStream {
   void words(std::uint32_t first_block, std::uint32_t* out, std::int64_t n) const;
 };
 
-/// Where in a training run numbers are drawn. Passed to what draws (Dropout, initialisation, augmentation), never global.
+/// Where in a training run numbers are drawn. Passed to what draws (Dropout, initialisation, augmentation), never
+/// global.
 struct RandomContext {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
-  std::uint32_t step = 0;   ///< update
+  std::uint32_t step = 0;  ///< update
   /// Which part of the global batch: (micro-step of the update) x (world size) + rank; below 2^16.
   std::uint32_t shard = 0;
 
@@ -46,7 +47,8 @@ class Generator {
   std::uint32_t handed_out_ = 0;
 };
 
-/// Uniform in [low, high), on multiples of 2^-24 of the width (float32, bfloat16) or 2^-53 (float64). Fills a contiguous tensor.
+/// Uniform in [low, high), on multiples of 2^-24 of the width (float32, bfloat16) or 2^-53 (float64). Fills a
+/// contiguous tensor.
 void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stream);
 /// Normal by Box and Muller's transform.
 void fill_normal(Tensor& out, double mean, double deviation, const PhiloxStream& stream);

@@ -41,7 +41,8 @@ Buffer& this_threads_buffer() {
 void enable(bool on) { enabled_flag.store(on, std::memory_order_relaxed); }
 
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 void add(const char* name, const char* category, std::int64_t begin_ns, std::int64_t end_ns) {

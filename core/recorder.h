@@ -15,7 +15,7 @@ struct Event {
   const char* category = "";  ///< "op", "phase", "comm"
   std::int64_t begin_ns = 0;  ///< steady clock
   std::int64_t end_ns = 0;
-  int thread = 0;             ///< numbered by first event
+  int thread = 0;  ///< numbered by first event
 };
 
 namespace recorder {

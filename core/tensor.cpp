@@ -110,7 +110,8 @@ std::string Tensor::str() const {
   constexpr std::int64_t kShown = 12;
   std::string text = fmt::format("{} {} {{", name(dtype_), shape_.str());
   const std::vector<double> values = to_vector<double>();
-  for (std::size_t i = 0; i < values.size() && i < kShown; ++i) text += fmt::format("{}{:.6g}", i ? ", " : "", values[i]);
+  for (std::size_t i = 0; i < values.size() && i < kShown; ++i)
+    text += fmt::format("{}{:.6g}", i ? ", " : "", values[i]);
   return text + (static_cast<std::int64_t>(values.size()) > kShown ? ", ...}" : "}");
 }
 
@@ -201,7 +202,8 @@ Tensor Tensor::expand(const Shape& shape) const {
   view.shape_ = shape;
   view.strides_ = Dims::filled(shape.rank(), 0);
   for (int i = 0; i < rank(); ++i) {
-    if (shape_[i] != shape[i + added] && shape_[i] != 1) fail("expand: {} does not expand to {}", shape_.str(), shape.str());
+    if (shape_[i] != shape[i + added] && shape_[i] != 1)
+      fail("expand: {} does not expand to {}", shape_.str(), shape.str());
     if (shape_[i] == shape[i + added]) view.strides_[i + added] = strides_[i];
   }
   return view;
@@ -217,7 +219,8 @@ Shape resolve_shape(const char* op, const Shape& shape, std::int64_t numel) {
       unknown = i;
     } else {
       if (shape[i] < 0) fail("{}: negative size in {}", op, shape.str());
-      if (__builtin_mul_overflow(known, shape[i], &known)) fail("{}: number of elements overflows in {}", op, shape.str());
+      if (__builtin_mul_overflow(known, shape[i], &known))
+        fail("{}: number of elements overflows in {}", op, shape.str());
     }
   }
   if (unknown >= 0 && known > 0 && numel % known == 0) resolved[unknown] = numel / known;

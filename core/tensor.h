@@ -1,7 +1,7 @@
 // Tensor: a handle to strided storage. It knows shape, dtype and device, and nothing of gradients.
 //
-// What is here: making tensors, looking at them, and views, which cost no copy. Arithmetic is in core/ops/, one header per
-// operator. The differentiable twin is autograd::Variable.
+// What is here: making tensors, looking at them, and views, which cost no copy. Arithmetic is in core/ops/, one header
+// per operator. The differentiable twin is autograd::Variable.
 #pragma once
 
 #include <cstdint>
@@ -110,7 +110,8 @@ class Tensor {
   Tensor permute(std::span<const int> order) const;
   Tensor permute(std::initializer_list<int> order) const { return permute(std::span(order.begin(), order.size())); }
   Tensor transpose(int dim0, int dim1) const;
-  /// Elements start, start + step, ... below `end` of dimension `dim`. start and end as in Python: negative from the back, clamped.
+  /// Elements start, start + step, ... below `end` of dimension `dim`. start and end as in Python: negative from the
+  /// back, clamped.
   Tensor slice(int dim, std::int64_t start, std::int64_t end, std::int64_t step = 1) const;
   /// One index of `dim`; the dimension goes.
   Tensor select(int dim, std::int64_t index) const;

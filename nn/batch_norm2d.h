@@ -15,7 +15,8 @@ struct BatchNormOptions {
 class BatchNorm2d final : public Module {
  public:
   explicit BatchNorm2d(std::int64_t channels, BatchNormOptions options = {});
-  /// [N, C, H, W] (or [N, C]). In training with the batch's statistics, which move the running ones; in evaluation with those.
+  /// [N, C, H, W] (or [N, C]). In training with the batch's statistics, which move the running ones; in evaluation with
+  /// those.
   Variable forward(const Variable& x) override;
 
  private:

@@ -4,15 +4,16 @@
 
 namespace tandem::nn {
 
-Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, std::array<std::int64_t, 2> kernel, Generator& random,
-               const Conv2dOptions& options)
+Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, std::array<std::int64_t, 2> kernel,
+               Generator& random, const Conv2dOptions& options)
     : options_{.stride = options.stride,
                .padding = options.padding,
                .dilation = options.dilation,
                .groups = options.groups,
                .activation = options.activation} {
   if (options.groups < 1 || in_channels % options.groups != 0 || out_channels % options.groups != 0)
-    core::fail("conv2d: {} groups do not divide {} input and {} output channels", options.groups, in_channels, out_channels);
+    core::fail("conv2d: {} groups do not divide {} input and {} output channels", options.groups, in_channels,
+               out_channels);
   const std::int64_t fan_in = in_channels / options.groups * kernel[0] * kernel[1];
   weight_ = register_parameter(
       "weight", uniform_by_fan_in({out_channels, in_channels / options.groups, kernel[0], kernel[1]}, fan_in, random));

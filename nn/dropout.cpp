@@ -3,8 +3,8 @@
 namespace tandem::nn {
 namespace {
 // A stream's number is below 2^16, and data/ draws with those from 0xff00 on.
-constexpr std::uint32_t kMaxCalls = 1 << 5;             // of one module in a forward
-constexpr std::uint32_t kMaxOps = 0xff00 / kMaxCalls;   // modules in a model
+constexpr std::uint32_t kMaxCalls = 1 << 5;            // of one module in a forward
+constexpr std::uint32_t kMaxOps = 0xff00 / kMaxCalls;  // modules in a model
 }  // namespace
 
 Dropout::Dropout(double p) { set_p(p); }

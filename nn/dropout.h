@@ -6,7 +6,8 @@
 namespace tandem::nn {
 
 /// In training zeroes each element with probability p and scales the rest by 1 / (1 - p); in evaluation does nothing.
-/// What is dropped is a function of the random context (Module::set_random_context) and of how often forward ran since it was set.
+/// What is dropped is a function of the random context (Module::set_random_context) and of how often forward ran since
+/// it was set.
 class Dropout final : public Module {
  public:
   explicit Dropout(double p = 0.5);

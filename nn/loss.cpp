@@ -8,16 +8,20 @@ using core::Tensor;
 
 Variable reduce(const Variable& losses, Reduction reduction) {
   switch (reduction) {
-    case Reduction::mean: return autograd::mean(losses);
-    case Reduction::sum: return autograd::sum(losses);
-    case Reduction::none: break;
+    case Reduction::mean:
+      return autograd::mean(losses);
+    case Reduction::sum:
+      return autograd::sum(losses);
+    case Reduction::none:
+      break;
   }
   return losses;
 }
 
 void check_same_shape(const char* op, const Variable& prediction, const Tensor& target) {
   if (prediction.shape() != target.shape())
-    core::fail("{}: prediction {} and target {} must have one shape", op, prediction.shape().str(), target.shape().str());
+    core::fail("{}: prediction {} and target {} must have one shape", op, prediction.shape().str(),
+               target.shape().str());
 }
 
 }  // namespace
@@ -29,8 +33,8 @@ Variable mse_loss(const Variable& prediction, const Tensor& target, Reduction re
 
 Variable nll_loss(const Variable& log_probabilities, const Tensor& target, Reduction reduction) {
   if (log_probabilities.data().rank() != 2 || target.rank() != 1 || target.size(0) != log_probabilities.size(0))
-    core::fail("nll_loss: needs log-probabilities [N, C] and target [N], got {} and {}", log_probabilities.shape().str(),
-               target.shape().str());
+    core::fail("nll_loss: needs log-probabilities [N, C] and target [N], got {} and {}",
+               log_probabilities.shape().str(), target.shape().str());
   const Variable chosen = autograd::squeeze(autograd::gather(log_probabilities, 1, target.unsqueeze(1)), 1);
   return reduce(-chosen, reduction);
 }

@@ -10,7 +10,8 @@ using autograd::cross_entropy;
 using core::CrossEntropyOptions;
 using core::Reduction;
 
-/// (prediction - target)^2, target not differentiated. Shapes must be equal: broadcasting here is nearly always a mistake.
+/// (prediction - target)^2, target not differentiated. Shapes must be equal: broadcasting here is nearly always a
+/// mistake.
 autograd::Variable mse_loss(const autograd::Variable& prediction, const core::Tensor& target,
                             Reduction reduction = Reduction::mean);
 

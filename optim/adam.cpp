@@ -49,7 +49,8 @@ void Adam::step_dtype() {
     keep.push_back(std::move(gradient));
   }
   if (segments.empty()) return;
-  const T beta1 = static_cast<T>(options_.beta1), beta2 = static_cast<T>(options_.beta2), eps = static_cast<T>(options_.eps);
+  const T beta1 = static_cast<T>(options_.beta1), beta2 = static_cast<T>(options_.beta2),
+          eps = static_cast<T>(options_.eps);
   const T rest1 = static_cast<T>(1 - options_.beta1), rest2 = static_cast<T>(1 - options_.beta2);
   const T decay = static_cast<T>(options_.decoupled_weight_decay ? 0 : options_.weight_decay);
   const T shrink = static_cast<T>(options_.decoupled_weight_decay ? 1 - lr_ * options_.weight_decay : 1);
@@ -94,7 +95,8 @@ void Adam::load_state_dict(const StateDict& state) {
     target = Tensor::empty_like(parameters_[index].data()).copy_from(tensor);
   }
   for (std::size_t i = 0; i < loaded.size(); ++i)
-    if (loaded[i].exp_avg.defined() != loaded[i].exp_avg_sq.defined() || loaded[i].exp_avg.defined() != (loaded[i].steps > 0))
+    if (loaded[i].exp_avg.defined() != loaded[i].exp_avg_sq.defined() ||
+        loaded[i].exp_avg.defined() != (loaded[i].steps > 0))
       core::fail("adam: the state of parameter {} is incomplete: exp_avg, exp_avg_sq and step belong together", i);
   states_ = std::move(loaded);
 }

@@ -24,7 +24,8 @@ struct LrScheduleOptions {
   double gamma = 0.1;             ///< ... the rate is multiplied by gamma
 };
 
-/// The rate of update `step`, counted from 0. linear and cosine reach their end at total_steps, i.e. after the last update.
+/// The rate of update `step`, counted from 0. linear and cosine reach their end at total_steps, i.e. after the last
+/// update.
 double learning_rate(const LrScheduleOptions& options, std::int64_t step);
 
 /// Keeps the count and sets an optimizer's rate before each update: `schedule.apply(); sgd.step(); schedule.advance();`

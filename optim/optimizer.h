@@ -1,7 +1,7 @@
 // Optimizer: what turns gradients into steps.
 //
-// step() is one parallel pass over all parameters (optim/segments.h), in place. Parameters whose gradient is none are skipped: neither
-// momentum nor weight decay moves them.
+// step() is one parallel pass over all parameters (optim/segments.h), in place. Parameters whose gradient is none are
+// skipped: neither momentum nor weight decay moves them.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Throws where a parameter with a gradient is neither float32 nor float64, or has gaps or repeats in memory (a slice, an expanded
-  /// tensor); then nothing has been changed.
+  /// Throws where a parameter with a gradient is neither float32 nor float64, or has gaps or repeats in memory (a
+  /// slice, an expanded tensor); then nothing has been changed.
   virtual void step() = 0;
   /// Gradients become none (then the next backward writes instead of adding), or zeros in place.
   void zero_grad(bool set_to_none = true);
@@ -35,8 +35,8 @@ class Optimizer {
   void set_lr(double lr) { lr_ = lr; }
   const std::vector<Variable>& parameters() const { return parameters_; }
 
-  /// What must be kept between runs, by parameter: "3.momentum_buffer". Entries appear with a parameter's first step. The tensors share
-  /// memory with the optimizer.
+  /// What must be kept between runs, by parameter: "3.momentum_buffer". Entries appear with a parameter's first step.
+  /// The tensors share memory with the optimizer.
   virtual StateDict state_dict() const = 0;
   /// Throws naming the entry that is unknown or has another shape; then nothing has been changed.
   virtual void load_state_dict(const StateDict& state) = 0;

@@ -1,7 +1,8 @@
 // One parallel pass over many parameters.
 //
-// Each parameter with its gradient and its optimizer state is a segment: pointers to arrays of one length. The pass walks the segments as if
-// they lay one behind the other, and splits that walk evenly over the threads, so a thousand small tensors cost one parallel region.
+// Each parameter with its gradient and its optimizer state is a segment: pointers to arrays of one length. The pass
+// walks the segments as if they lay one behind the other, and splits that walk evenly over the threads, so a thousand
+// small tensors cost one parallel region.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +39,8 @@ void for_each_piece(const std::vector<Segment>& segments, Kernel&& kernel) {
   });
 }
 
-/// A gradient or optimizer state laid out as its parameter, which is dense, so that they can be walked as flat arrays: itself in all but
-/// odd cases (Variable::set_data gave the parameter another layout or dtype).
+/// A gradient or optimizer state laid out as its parameter, which is dense, so that they can be walked as flat arrays:
+/// itself in all but odd cases (Variable::set_data gave the parameter another layout or dtype).
 inline core::Tensor laid_out_as(const core::Tensor& tensor, const core::Tensor& parameter) {
   if (tensor.dtype() == parameter.dtype() && tensor.has_layout_of(parameter)) return tensor;
   core::Tensor copy = core::Tensor::empty_like(parameter);

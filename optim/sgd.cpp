@@ -36,8 +36,8 @@ void Sgd::step_dtype() {
     keep.push_back(std::move(gradient));
   }
   if (segments.empty()) return;
-  const T lr = static_cast<T>(lr_), momentum = static_cast<T>(options_.momentum), decay = static_cast<T>(options_.weight_decay),
-          undamped = static_cast<T>(1 - options_.dampening);
+  const T lr = static_cast<T>(lr_), momentum = static_cast<T>(options_.momentum),
+          decay = static_cast<T>(options_.weight_decay), undamped = static_cast<T>(1 - options_.dampening);
   const bool nesterov = options_.nesterov;
   for_each_piece(segments, [=](const SgdSegment& s, std::int64_t begin, std::int64_t end) {
     T* const p = s.parameter;
@@ -60,7 +60,8 @@ void Sgd::step_dtype() {
 StateDict Sgd::state_dict() const {
   StateDict state;
   for (std::size_t i = 0; i < momentum_buffers_.size(); ++i)
-    if (momentum_buffers_[i].defined()) state.emplace_back(std::to_string(i) + ".momentum_buffer", momentum_buffers_[i]);
+    if (momentum_buffers_[i].defined())
+      state.emplace_back(std::to_string(i) + ".momentum_buffer", momentum_buffers_[i]);
   return state;
 }
 

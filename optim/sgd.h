@@ -14,7 +14,8 @@ struct SgdOptions {
 };
 
 /// g += weight_decay p;  b = momentum b + (1 - dampening) g  (b = g at a parameter's first step);
-/// p -= lr (nesterov ? g + momentum b : b).  Sutskever et al., 2013, in PyTorch's form: the rate is applied to the velocity.
+/// p -= lr (nesterov ? g + momentum b : b).  Sutskever et al., 2013, in PyTorch's form: the rate is applied to the
+/// velocity.
 class Sgd final : public Optimizer {
  public:
   Sgd(std::vector<Variable> parameters, const SgdOptions& options);

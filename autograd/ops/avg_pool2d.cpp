@@ -13,10 +13,9 @@ Variable avg_pool2d(const Variable& x, const core::Pool2dOptions& options, bool 
 }
 
 Variable adaptive_avg_pool2d(const Variable& x, std::array<std::int64_t, 2> size) {
-  return record("adaptive_avg_pool2d", core::adaptive_avg_pool2d(x.data(), size), {x},
-                [shape = x.shape()](Tensor dy, Gradients& dx) {
-                  dx.add(0, core::adaptive_avg_pool2d_backward(dy, shape));
-                });
+  return record(
+      "adaptive_avg_pool2d", core::adaptive_avg_pool2d(x.data(), size), {x},
+      [shape = x.shape()](Tensor dy, Gradients& dx) { dx.add(0, core::adaptive_avg_pool2d_backward(dy, shape)); });
 }
 
 }  // namespace tandem::autograd

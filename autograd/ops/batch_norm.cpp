@@ -8,8 +8,8 @@ namespace {
 
 Tensor tensor_or_none(const Variable& v) { return v.defined() ? v.data() : Tensor(); }
 
-// The kernel writes both parameter gradients in one pass and in one mode. Where one is to be overwritten and the other added to
-// (its owner set it to none alone), the first is zeroed, and both are added to.
+// The kernel writes both parameter gradients in one pass and in one mode. Where one is to be overwritten and the other
+// added to (its owner set it to none alone), the first is zeroed, and both are added to.
 void use_one_mode(GradientMemory& a, GradientMemory& b) {
   if (!a.tensor.defined() || !b.tensor.defined() || a.accumulate == b.accumulate) return;
   for (GradientMemory* memory : {&a, &b}) {
@@ -38,24 +38,25 @@ Variable batch_norm_training(const Variable& x, const Variable& weight, const Va
                 [x = SavedTensor(x.data()), weight = SavedTensor(tensor_or_none(weight)), mean = SavedTensor(f.mean),
                  inv_std = SavedTensor(f.inv_std)](Tensor dy, Gradients& dx) {
                   write_weight_and_bias(dx, [&](Tensor& dweight, Tensor& dbias, bool accumulate) {
-                    dx.add(0, core::batch_norm_backward(dy, x.get(), weight.get(), mean.get(), inv_std.get(), dweight, dbias,
-                                                        accumulate));
+                    dx.add(0, core::batch_norm_backward(dy, x.get(), weight.get(), mean.get(), inv_std.get(), dweight,
+                                                        dbias, accumulate));
                   });
                 });
 }
 
-Variable batch_norm_inference(const Variable& x, const Variable& weight, const Variable& bias, const Tensor& running_mean,
-                              const Tensor& running_variance, double eps) {
+Variable batch_norm_inference(const Variable& x, const Variable& weight, const Variable& bias,
+                              const Tensor& running_mean, const Tensor& running_variance, double eps) {
   Tensor y = core::batch_norm_inference(x.data(), tensor_or_none(weight), tensor_or_none(bias), running_mean,
                                         running_variance, eps);
-  return record("batch_norm_inference", std::move(y), {x, weight, bias},
-                [x = SavedTensor(x.data()), weight = SavedTensor(tensor_or_none(weight)), mean = SavedTensor(running_mean),
-                 variance = SavedTensor(running_variance), eps](Tensor dy, Gradients& dx) {
-                  write_weight_and_bias(dx, [&](Tensor& dweight, Tensor& dbias, bool accumulate) {
-                    dx.add(0, core::batch_norm_inference_backward(dy, x.get(), weight.get(), mean.get(), variance.get(),
-                                                                  eps, dweight, dbias, accumulate));
-                  });
-                });
+  return record(
+      "batch_norm_inference", std::move(y), {x, weight, bias},
+      [x = SavedTensor(x.data()), weight = SavedTensor(tensor_or_none(weight)), mean = SavedTensor(running_mean),
+       variance = SavedTensor(running_variance), eps](Tensor dy, Gradients& dx) {
+        write_weight_and_bias(dx, [&](Tensor& dweight, Tensor& dbias, bool accumulate) {
+          dx.add(0, core::batch_norm_inference_backward(dy, x.get(), weight.get(), mean.get(), variance.get(), eps,
+                                                        dweight, dbias, accumulate));
+        });
+      });
 }
 
 }  // namespace tandem::autograd

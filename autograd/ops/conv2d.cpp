@@ -5,7 +5,8 @@
 
 namespace tandem::autograd {
 
-// With the activation fused, the gradient first passes it (dy * [y > 0]), in one pass with the sum that is the bias's gradient.
+// With the activation fused, the gradient first passes it (dy * [y > 0]), in one pass with the sum that is the bias's
+// gradient.
 Variable conv2d(const Variable& x, const Variable& weight, const Variable& bias, const core::Conv2dOptions& options) {
   Tensor y = core::conv2d(x.data(), weight.data(), bias.defined() ? bias.data() : Tensor(), options);
   const bool relu = options.activation == core::Activation::relu;

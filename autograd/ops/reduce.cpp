@@ -39,7 +39,8 @@ Variable sum(const Variable& x, std::initializer_list<int> dims, bool keepdim) {
 
 Variable mean(const Variable& x, std::initializer_list<int> dims, bool keepdim) {
   const Shape kept = kept_shape(x.shape(), dims);
-  const double count = static_cast<double>(x.data().numel()) / static_cast<double>(std::max<std::int64_t>(1, core::numel(kept)));
+  const double count =
+      static_cast<double>(x.data().numel()) / static_cast<double>(std::max<std::int64_t>(1, core::numel(kept)));
   return record("mean", core::mean(x.data(), dims, keepdim), {x},
                 [shape = x.shape(), kept, count](Tensor dy, Gradients& dx) {
                   dx.add(0, core::mul_scalar(dy, 1 / count).reshape(kept).expand(shape));

@@ -49,7 +49,8 @@ Variable permute(const Variable& x, std::initializer_list<int> order) {
   Tensor y = x.data().permute(order);
   std::array<int, core::kMaxRank> inverse{};
   int position = 0;
-  for (const int from : order) inverse[static_cast<std::size_t>(core::normalize_dim("permute", from, y.rank()))] = position++;
+  for (const int from : order)
+    inverse[static_cast<std::size_t>(core::normalize_dim("permute", from, y.rank()))] = position++;
   return record("permute", std::move(y), {x}, [inverse](Tensor dy, Gradients& dx) {
     const auto rank = static_cast<std::size_t>(dy.rank());
     dx.add(0, std::move(dy).permute(std::span(inverse.data(), rank)));
@@ -69,7 +70,8 @@ Variable expand(const Variable& x, const Shape& shape) {
 }
 
 Variable contiguous(const Variable& x, core::MemoryFormat format) {
-  return record("contiguous", x.data().contiguous(format), {x}, [](Tensor dy, Gradients& dx) { dx.add(0, std::move(dy)); });
+  return record("contiguous", x.data().contiguous(format), {x},
+                [](Tensor dy, Gradients& dx) { dx.add(0, std::move(dy)); });
 }
 
 }  // namespace tandem::autograd

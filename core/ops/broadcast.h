@@ -1,5 +1,5 @@
-// What operators on broadcast operands share: the layout of the result, strides that repeat an operand, and what writing to
-// one operand does to the others.
+// What operators on broadcast operands share: the layout of the result, strides that repeat an operand, and what
+// writing to one operand does to the others.
 #pragma once
 
 #include <initializer_list>
@@ -33,8 +33,8 @@ inline void check_no_repeats(const char* op, const Tensor& tensor) {
       fail("{}: cannot write in place to {}, whose dimension {} repeats the same memory", op, tensor.shape().str(), i);
 }
 
-/// Whether writing elements of `written` may change what is still to be read from `read`; neither is empty. False for one
-/// and the same view, whose elements are read before they are written.
+/// Whether writing elements of `written` may change what is still to be read from `read`; neither is empty. False for
+/// one and the same view, whose elements are read before they are written.
 inline bool may_disturb(const Tensor& written, const Tensor& read) {
   if (written.storage() != read.storage() || written.is_same_view(read)) return false;
   const auto last_byte = [](const Tensor& tensor, std::int64_t* first) {

@@ -5,7 +5,8 @@
 
 namespace tandem::core {
 
-/// destination = source; the two may overlap. Throws where shapes differ, or where elements of the destination share memory.
+/// destination = source; the two may overlap. Throws where shapes differ, or where elements of the destination share
+/// memory.
 void copy(const Tensor& source, Tensor& destination);
 
 namespace cpu {

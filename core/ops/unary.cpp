@@ -1,7 +1,7 @@
 #include "tandem/core/ops/unary.h"
 
-#include "tandem/core/ops/dispatch.h"
 #include "tandem/core/ops/broadcast.h"
+#include "tandem/core/ops/dispatch.h"
 
 namespace tandem::core {
 namespace {

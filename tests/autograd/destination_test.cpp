@@ -1,4 +1,5 @@
-// Gradient destinations: kernels of parameters write where the gradient is wanted, overwriting or adding, and nothing is copied.
+// Gradient destinations: kernels of parameters write where the gradient is wanted, overwriting or adding, and nothing
+// is copied.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,17 +32,38 @@ std::vector<Case> cases() {
   const auto input = [](const Shape& shape, DType dtype) { return Variable(random_tensor(shape, dtype, 100)); };
   const Tensor words = Tensor::from(std::vector<std::int64_t>{3, 0, 3, 5, 1, 1, 3}, {7});
   return {
-      {"linear", {{5, 8}, {5}}, [=](const auto& p, DType d) { return linear(input({6, 8}, d), p[0], p[1]); }},
-      {"conv2d", {{16, 4, 3, 3}, {16}}, [=](const auto& p, DType d) { return conv2d(input({2, 4, 9, 9}, d), p[0], p[1]); }},
-      {"conv2d with relu", {{16, 4, 3, 3}, {16}},
+      {"linear",
+       {{5, 8}, {5}},
+       [=](const auto& p, DType d) {
+         return linear(input({6, 8}, d), p[0], p[1]);
+       }},
+      {"conv2d",
+       {{16, 4, 3, 3}, {16}},
+       [=](const auto& p, DType d) {
+         return conv2d(input({2, 4, 9, 9}, d), p[0], p[1]);
+       }},
+      {"conv2d with relu",
+       {{16, 4, 3, 3}, {16}},
        [=](const auto& p, DType d) {
          return conv2d(input({2, 4, 9, 9}, d), p[0], p[1], {.padding = {1, 1}, .activation = core::Activation::relu});
        }},
-      {"conv2d of one channel", {{32, 1, 3, 3}, {32}}, [=](const auto& p, DType d) { return conv2d(input({2, 1, 9, 9}, d), p[0], p[1]); }},
-      {"grouped conv2d", {{8, 2, 3, 3}, {8}},
-       [=](const auto& p, DType d) { return conv2d(input({2, 4, 9, 9}, d), p[0], p[1], {.groups = 2}); }},
-      {"batch_norm", {{6}, {6}}, [=](const auto& p, DType d) { return batch_norm_training(input({4, 6, 3, 3}, d), p[0], p[1], 1e-5); }},
-      {"batch_norm_inference", {{6}, {6}},
+      {"conv2d of one channel",
+       {{32, 1, 3, 3}, {32}},
+       [=](const auto& p, DType d) {
+         return conv2d(input({2, 1, 9, 9}, d), p[0], p[1]);
+       }},
+      {"grouped conv2d",
+       {{8, 2, 3, 3}, {8}},
+       [=](const auto& p, DType d) {
+         return conv2d(input({2, 4, 9, 9}, d), p[0], p[1], {.groups = 2});
+       }},
+      {"batch_norm",
+       {{6}, {6}},
+       [=](const auto& p, DType d) {
+         return batch_norm_training(input({4, 6, 3, 3}, d), p[0], p[1], 1e-5);
+       }},
+      {"batch_norm_inference",
+       {{6}, {6}},
        [=](const auto& p, DType d) {
          return batch_norm_inference(input({4, 6, 3, 3}, d), p[0], p[1], Tensor::full({6}, 0.1, {.dtype = d}),
                                      Tensor::full({6}, 2, {.dtype = d}), 1e-5);
@@ -89,7 +111,8 @@ struct Bucket {
 void expect_near(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
   const auto a = got.to_vector<double>(), b = expected.to_vector<double>();
   ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance * (1 + std::abs(b[i]))) << what << ", element " << i;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_NEAR(a[i], b[i], tolerance * (1 + std::abs(b[i]))) << what << ", element " << i;
 }
 
 class Destination : public testing::TestWithParam<DType> {};
@@ -116,7 +139,8 @@ TEST_P(Destination, KernelsOverwriteAndAddInPlaceAndCopyNothing) {
       core::recorder::enable(false);
       for (const core::Event& event : core::recorder::drain()) {
         const std::string op = event.name;
-        EXPECT_FALSE(std::string(event.category) == "op" && op == "accumulate") << c.name << ": a gradient was added by a pass of its own";
+        EXPECT_FALSE(std::string(event.category) == "op" && op == "accumulate")
+            << c.name << ": a gradient was added by a pass of its own";
       }
       for (std::size_t i = 0; i < owned.size(); ++i) {
         const std::string what = fmt::format("{}, parameter {}, pass {}", c.name, i, pass);

@@ -1,4 +1,5 @@
-// What a user's first program does: a small network, a few training steps, an error that is caught. Exits 1 where something is wrong.
+// What a user's first program does: a small network, a few training steps, an error that is caught. Exits 1 where
+// something is wrong.
 #include <cstdio>
 #include <string>
 

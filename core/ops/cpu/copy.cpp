@@ -37,9 +37,8 @@ using CopyRun = decltype(&copy_run<float, float>);
 
 // A pointer, so that the walk below is compiled once and not for each of the 64 pairs of types.
 CopyRun copy_run_of(DType to, DType from) {
-  return visit_all(to, [from]<class To>() {
-    return visit_all(from, []<class From>() -> CopyRun { return &copy_run<To, From>; });
-  });
+  return visit_all(
+      to, [from]<class To>() { return visit_all(from, []<class From>() -> CopyRun { return &copy_run<To, From>; }); });
 }
 
 }  // namespace

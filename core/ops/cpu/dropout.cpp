@@ -12,10 +12,13 @@ namespace {
 
 constexpr int kGroup = 4 * philox::kLanes;  // words (elements) that are drawn together
 
-// keep[i] = word i of the blocks from `first` on >= threshold, for kGroup words. Mask bytes are transposed into word order, not words.
+// keep[i] = word i of the blocks from `first` on >= threshold, for kGroup words. Mask bytes are transposed into word
+// order, not words.
 void draw(const PhiloxStream& stream, std::uint64_t first, std::uint64_t threshold, std::uint8_t* keep) {
   // (word - threshold) borrows, so bit 63 is set, where word < threshold.
-  const auto kept = [threshold](const philox::Lanes& word) { return (((word & philox::kWord) - threshold) >> 63) ^ 1u; };
+  const auto kept = [threshold](const philox::Lanes& word) {
+    return (((word & philox::kWord) - threshold) >> 63) ^ 1u;
+  };
   const auto [a, b, c, d] = philox::blocks(stream, first);
   const philox::Lanes bytes = kept(a) | (kept(b) << 8) | (kept(c) << 16) | (kept(d) << 24);
   for (int lane = 0; lane < philox::kLanes; ++lane) {

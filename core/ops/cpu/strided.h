@@ -1,7 +1,7 @@
 // Walking several tensors of one shape together, whatever their strides.
 //
-// A plan sorts dimensions so that the first operand (the output) is walked in memory order, and merges neighbours that lie
-// without a gap in all operands. Tensors of the same dense layout, contiguous or channels-last, become one run.
+// A plan sorts dimensions so that the first operand (the output) is walked in memory order, and merges neighbours that
+// lie without a gap in all operands. Tensors of the same dense layout, contiguous or channels-last, become one run.
 #pragma once
 
 #include <array>
@@ -43,8 +43,8 @@ StridedPlan<N> make_plan(const Shape& shape, const std::array<const Strides*, N>
     const int dim = order[static_cast<std::size_t>(i)];
     bool merges = plan.rank > 0;
     for (int n = 0; n < N && merges; ++n)
-      merges = (*strides[static_cast<std::size_t>(n)])[dim] ==
-               plan.strides[plan.rank - 1][n] * plan.sizes[plan.rank - 1];
+      merges =
+          (*strides[static_cast<std::size_t>(n)])[dim] == plan.strides[plan.rank - 1][n] * plan.sizes[plan.rank - 1];
     if (merges) {
       plan.sizes[plan.rank - 1] *= shape[dim];
       continue;
