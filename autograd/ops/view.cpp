@@ -6,9 +6,19 @@
 namespace tandem::autograd {
 namespace {
 
+// y is x's elements in another order of dimensions; `undo(dy)` is the view of dy that has x's. dy itself is let go
+// first, so that whoever gets the view holds it alone.
+template <class Undo>
+Variable viewed(const char* name, const Variable& x, Tensor y, Undo undo) {
+  return record(name, std::move(y), {x}, [undo](Tensor dy, Gradients& dx) {
+    Tensor gradient = undo(dy);
+    dy = {};
+    dx.add(0, std::move(gradient));
+  });
+}
+
 Variable reshaped(const char* name, const Variable& x, Tensor y) {
-  return record(name, std::move(y), {x},
-                [shape = x.shape()](Tensor dy, Gradients& dx) { dx.add(0, std::move(dy).reshape(shape)); });
+  return viewed(name, x, std::move(y), [shape = x.shape()](const Tensor& dy) { return dy.reshape(shape); });
 }
 
 // The gradient of a part of x is zero elsewhere. `take(whole)` is the view that forward took.
@@ -41,20 +51,19 @@ Variable squeeze(const Variable& x, int dim) { return reshaped("squeeze", x, x.d
 Variable unsqueeze(const Variable& x, int dim) { return reshaped("unsqueeze", x, x.data().unsqueeze(dim)); }
 
 Variable transpose(const Variable& x, int dim0, int dim1) {
-  return record("transpose", x.data().transpose(dim0, dim1), {x},
-                [dim0, dim1](Tensor dy, Gradients& dx) { dx.add(0, std::move(dy).transpose(dim0, dim1)); });
+  return viewed("transpose", x, x.data().transpose(dim0, dim1),
+                [dim0, dim1](const Tensor& dy) { return dy.transpose(dim0, dim1); });
 }
 
 Variable permute(const Variable& x, std::initializer_list<int> order) {
   Tensor y = x.data().permute(order);
+  const auto rank = static_cast<std::size_t>(y.rank());
   std::array<int, core::kMaxRank> inverse{};
   int position = 0;
   for (const int from : order)
     inverse[static_cast<std::size_t>(core::normalize_dim("permute", from, y.rank()))] = position++;
-  return record("permute", std::move(y), {x}, [inverse](Tensor dy, Gradients& dx) {
-    const auto rank = static_cast<std::size_t>(dy.rank());
-    dx.add(0, std::move(dy).permute(std::span(inverse.data(), rank)));
-  });
+  return viewed("permute", x, std::move(y),
+                [inverse, rank](const Tensor& dy) { return dy.permute(std::span(inverse.data(), rank)); });
 }
 
 Variable slice(const Variable& x, int dim, std::int64_t start, std::int64_t end, std::int64_t step) {

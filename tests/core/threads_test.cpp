@@ -81,5 +81,23 @@ TEST(Threads, PackedWeightsFollowTheirChanges) {
   }
 }
 
+TEST(Threads, AnExceptionInOneRangeReachesTheCallerAndThreadsGoOnWorking) {
+  const int before = num_threads();
+  set_num_threads(2);
+  for (const std::int64_t where : {0, 999}) {
+    EXPECT_THROW(parallel_for(1000, 1,
+                              [&](std::int64_t begin, std::int64_t end) {
+                                if (begin <= where && where < end) fail("element {} is not to be had", where);
+                              }),
+                 Error);
+  }
+  std::vector<int> seen(1000);
+  parallel_for(1000, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+  });
+  EXPECT_EQ(std::accumulate(seen.begin(), seen.end(), 0), 1000);
+  set_num_threads(before);
+}
+
 }  // namespace
 }  // namespace tandem::core

@@ -62,7 +62,7 @@ StridedPlan<N> make_plan(const Shape& shape, const std::array<const Strides*, N>
 }
 
 /// Calls run(offsets, count, strides) for every innermost run, in parallel: operand n's element i of the run lies at
-/// offsets[n] + i * strides[n]. A single long run is split. `run` must not throw.
+/// offsets[n] + i * strides[n]. A single long run is split.
 template <int N, class Run>
 void for_each_run(const StridedPlan<N>& plan, Run&& run) {
   const std::int64_t inner = plan.sizes[0];
