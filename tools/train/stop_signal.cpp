@@ -1,6 +1,7 @@
 #include "tools/train/stop_signal.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace tandem::train {
 namespace {
