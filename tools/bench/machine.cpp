@@ -26,8 +26,9 @@ using Lanes = float __attribute__((vector_size(64)));
 constexpr int kAccumulators = 12;  // more than latency x throughput of two units, fewer than the registers there are
 constexpr std::int64_t kRounds = 2'000'000;
 
-// Independent chains a = a x + y; returned so that they are computed.
-float multiply_add_chains() {
+// Independent chains a = a x + y; returned so that they are computed, and opaque so that they are computed at every
+// call.
+[[gnu::noipa]] float multiply_add_chains() {
   Lanes chains[kAccumulators], x, y;
   for (int i = 0; i < 16; ++i) {
     x[i] = 0.999f;
