@@ -3,7 +3,6 @@
 namespace tandem::core {
 
 std::string_view name(DType dtype) {
-  // clang-format off
   switch (dtype) {
     case DType::float32: return "float32";
     case DType::float64: return "float64";
@@ -14,7 +13,6 @@ std::string_view name(DType dtype) {
     case DType::uint8: return "uint8";
     case DType::boolean: return "bool";
   }
-  // clang-format on
   return "?";
 }
 

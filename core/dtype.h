@@ -45,7 +45,6 @@ using compute_t = typename ComputeType<T>::type;
 /// Calls `f.template operator()<T>()` with the C++ type of `dtype`, all eight of them.
 template <class F>
 decltype(auto) visit_all(DType dtype, F&& f) {
-  // clang-format off
   switch (dtype) {
     case DType::float32: return f.template operator()<float>();
     case DType::float64: return f.template operator()<double>();
@@ -56,7 +55,6 @@ decltype(auto) visit_all(DType dtype, F&& f) {
     case DType::uint8: return f.template operator()<std::uint8_t>();
     case DType::boolean: break;
   }
-  // clang-format on
   return f.template operator()<bool>();
 }
 
@@ -65,14 +63,10 @@ decltype(auto) visit_all(DType dtype, F&& f) {
 template <class F>
 decltype(auto) visit_floating(std::string_view op, DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32:
-      return f.template operator()<float>();
-    case DType::float64:
-      return f.template operator()<double>();
-    case DType::bfloat16:
-      return f.template operator()<bfloat16>();
-    default:
-      fail("{}: needs float32, float64 or bfloat16, got {}", op, name(dtype));
+    case DType::float32: return f.template operator()<float>();
+    case DType::float64: return f.template operator()<double>();
+    case DType::bfloat16: return f.template operator()<bfloat16>();
+    default: fail("{}: needs float32, float64 or bfloat16, got {}", op, name(dtype));
   }
 }
 

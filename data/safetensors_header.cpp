@@ -108,18 +108,12 @@ class HeaderReader final : public nlohmann::json_sax<json> {
 
 std::string HeaderReader::needed() const {
   switch (place_) {
-    case Place::outside:
-      return "an object that maps names to tensors";
-    case Place::top:
-      return "an object for " + quoted_name(entry_.name);
-    case Place::metadata:
-      return "a string for metadata " + quoted_name(field_);
-    case Place::tensor:
-      return field_ == "dtype" ? "a string for dtype" : "an array for " + field_;
-    case Place::shape:
-      return "a size, a whole number below 2^63";
-    case Place::offsets:
-      break;
+    case Place::outside: return "an object that maps names to tensors";
+    case Place::top: return "an object for " + quoted_name(entry_.name);
+    case Place::metadata: return "a string for metadata " + quoted_name(field_);
+    case Place::tensor: return field_ == "dtype" ? "a string for dtype" : "an array for " + field_;
+    case Place::shape: return "a size, a whole number below 2^63";
+    case Place::offsets: break;
   }
   return "an offset, a whole number below 2^63";
 }

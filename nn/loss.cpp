@@ -8,12 +8,9 @@ using core::Tensor;
 
 Variable reduce(const Variable& losses, Reduction reduction) {
   switch (reduction) {
-    case Reduction::mean:
-      return autograd::mean(losses);
-    case Reduction::sum:
-      return autograd::sum(losses);
-    case Reduction::none:
-      break;
+    case Reduction::mean: return autograd::mean(losses);
+    case Reduction::sum: return autograd::sum(losses);
+    case Reduction::none: break;
   }
   return losses;
 }

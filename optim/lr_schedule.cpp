@@ -22,16 +22,13 @@ double learning_rate(const LrScheduleOptions& o, std::int64_t step) {
   const auto decay_steps = static_cast<double>(std::max<std::int64_t>(1, o.total_steps - o.warmup_steps));
   const double progress = std::min(1.0, static_cast<double>(since_warmup) / decay_steps);
   switch (o.kind) {
-    case LrScheduleKind::constant:
-      return o.base_lr;
-    case LrScheduleKind::linear:
-      return o.base_lr * (1 - (1 - o.final_factor) * progress);
+    case LrScheduleKind::constant: return o.base_lr;
+    case LrScheduleKind::linear: return o.base_lr * (1 - (1 - o.final_factor) * progress);
     case LrScheduleKind::cosine: {
       const double wave = (1 + std::cos(std::numbers::pi * progress)) / 2;
       return o.base_lr * (o.final_factor + (1 - o.final_factor) * wave);
     }
-    case LrScheduleKind::step:
-      break;
+    case LrScheduleKind::step: break;
   }
   if (o.step_size < 1) fail("lr schedule: step needs a step size of at least 1");
   return o.base_lr * std::pow(o.gamma, static_cast<double>(since_warmup / o.step_size));

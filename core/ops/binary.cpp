@@ -19,10 +19,8 @@ void check_arithmetic(const char* op, DType dtype) {
     case DType::float64:
     case DType::bfloat16:
     case DType::int64:
-    case DType::int32:
-      return;
-    default:
-      fail("{}: needs float32, float64, bfloat16, int64 or int32, got {}", op, name(dtype));
+    case DType::int32: return;
+    default: fail("{}: needs float32, float64, bfloat16, int64 or int32, got {}", op, name(dtype));
   }
 }
 

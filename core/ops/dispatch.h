@@ -9,14 +9,11 @@
 #include "tandem/core/recorder.h"
 #include "tandem/core/tensor.h"
 
-#define TANDEM_DISPATCH(op, where, kernel, ...)                                                 \
-  do {                                                                                          \
-    const ::tandem::core::RecordScope record_scope_of_dispatch(op);                             \
-    switch ((where).type) {                                                                     \
-      case ::tandem::core::DeviceType::cpu:                                                     \
-        cpu::kernel(__VA_ARGS__);                                                               \
-        break;                                                                                  \
-      default:                                                                                  \
-        ::tandem::core::fail("{}: this build has no kernels for device {}", op, (where).str()); \
-    }                                                                                           \
+#define TANDEM_DISPATCH(op, where, kernel, ...)                                                        \
+  do {                                                                                                 \
+    const ::tandem::core::RecordScope record_scope_of_dispatch(op);                                    \
+    switch ((where).type) {                                                                            \
+      case ::tandem::core::DeviceType::cpu: cpu::kernel(__VA_ARGS__); break;                           \
+      default: ::tandem::core::fail("{}: this build has no kernels for device {}", op, (where).str()); \
+    }                                                                                                  \
   } while (false)

@@ -23,10 +23,8 @@ Tensor arranged(const Tensor& values, Layout layout) {
   Shape shape = values.shape();
   Tensor result;
   switch (layout) {
-    case Layout::contiguous:
-      return values.clone().contiguous();
-    case Layout::channels_last:
-      return values.clone().contiguous(core::MemoryFormat::channels_last);
+    case Layout::contiguous: return values.clone().contiguous();
+    case Layout::channels_last: return values.clone().contiguous(core::MemoryFormat::channels_last);
     case Layout::transposed:  // the last two dimensions have changed places in memory
       std::swap(shape[rank - 1], shape[rank - 2]);
       result = Tensor::empty(shape, options).transpose(-1, -2);

@@ -82,14 +82,10 @@ inline const std::vector<Layout> kLayouts{Layout::contiguous, Layout::channels_l
 inline Tensor laid_out(const Tensor& x, Layout layout) {
   const int rank = x.rank();
   switch (layout) {
-    case Layout::contiguous:
-      return x;
-    case Layout::channels_last:
-      return rank == 4 ? x.contiguous(MemoryFormat::channels_last) : x;
-    case Layout::transposed:
-      return rank < 2 ? x : exchanged(x, -1, -2);
-    case Layout::stepped:
-      return rank < 1 ? x : with_gaps(x, -1);
+    case Layout::contiguous: return x;
+    case Layout::channels_last: return rank == 4 ? x.contiguous(MemoryFormat::channels_last) : x;
+    case Layout::transposed: return rank < 2 ? x : exchanged(x, -1, -2);
+    case Layout::stepped: return rank < 1 ? x : with_gaps(x, -1);
     case Layout::offset: {
       if (rank < 1) return x;
       Shape longer = x.shape();

@@ -1,4 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP as a wish to stop, granted between two updates. The second one of a kind ends the process at once.
+// SIGINT, SIGTERM and SIGHUP as a wish to stop, granted between two updates. The second one of a kind ends the process
+// at once.
 #pragma once
 
 namespace tandem::train {

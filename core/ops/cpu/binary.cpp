@@ -96,18 +96,12 @@ void zip(const Tensor& a, const Tensor& b, Tensor& out, F f) {
 template <class F>
 void visit_arithmetic(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32:
-      return f.template operator()<float>();
-    case DType::float64:
-      return f.template operator()<double>();
-    case DType::bfloat16:
-      return f.template operator()<bfloat16>();
-    case DType::int64:
-      return f.template operator()<std::int64_t>();
-    case DType::int32:
-      return f.template operator()<std::int32_t>();
-    default:
-      fail("binary: no arithmetic on {}", name(dtype));
+    case DType::float32: return f.template operator()<float>();
+    case DType::float64: return f.template operator()<double>();
+    case DType::bfloat16: return f.template operator()<bfloat16>();
+    case DType::int64: return f.template operator()<std::int64_t>();
+    case DType::int32: return f.template operator()<std::int32_t>();
+    default: fail("binary: no arithmetic on {}", name(dtype));
   }
 }
 
@@ -123,19 +117,14 @@ void check_divisor(const Tensor& b) {
 void binary(BinaryOp op, const Tensor& a, const Tensor& b, Tensor& out) {
   visit_arithmetic(a.dtype(), [&]<class T>() {
     switch (op) {
-      case BinaryOp::add:
-        return zip<T, T>(a, b, out, kAdd);
-      case BinaryOp::sub:
-        return zip<T, T>(a, b, out, kSub);
-      case BinaryOp::mul:
-        return zip<T, T>(a, b, out, kMul);
+      case BinaryOp::add: return zip<T, T>(a, b, out, kAdd);
+      case BinaryOp::sub: return zip<T, T>(a, b, out, kSub);
+      case BinaryOp::mul: return zip<T, T>(a, b, out, kMul);
       case BinaryOp::div:
         if constexpr (std::integral<T>) check_divisor<T>(b);
         return zip<T, T>(a, b, out, kDiv);
-      case BinaryOp::maximum:
-        return zip<T, T>(a, b, out, kMaximum);
-      case BinaryOp::minimum:
-        return zip<T, T>(a, b, out, kMinimum);
+      case BinaryOp::maximum: return zip<T, T>(a, b, out, kMaximum);
+      case BinaryOp::minimum: return zip<T, T>(a, b, out, kMinimum);
     }
   });
 }
@@ -143,18 +132,12 @@ void binary(BinaryOp op, const Tensor& a, const Tensor& b, Tensor& out) {
 void compare(CompareOp op, const Tensor& a, const Tensor& b, Tensor& out) {
   visit_all(a.dtype(), [&]<class T>() {
     switch (op) {
-      case CompareOp::equal:
-        return zip<T, bool>(a, b, out, [](auto x, auto y) { return x == y; });
-      case CompareOp::not_equal:
-        return zip<T, bool>(a, b, out, [](auto x, auto y) { return x != y; });
-      case CompareOp::less:
-        return zip<T, bool>(a, b, out, [](auto x, auto y) { return x < y; });
-      case CompareOp::less_equal:
-        return zip<T, bool>(a, b, out, [](auto x, auto y) { return x <= y; });
-      case CompareOp::greater:
-        return zip<T, bool>(a, b, out, [](auto x, auto y) { return x > y; });
-      case CompareOp::greater_equal:
-        return zip<T, bool>(a, b, out, [](auto x, auto y) { return x >= y; });
+      case CompareOp::equal: return zip<T, bool>(a, b, out, [](auto x, auto y) { return x == y; });
+      case CompareOp::not_equal: return zip<T, bool>(a, b, out, [](auto x, auto y) { return x != y; });
+      case CompareOp::less: return zip<T, bool>(a, b, out, [](auto x, auto y) { return x < y; });
+      case CompareOp::less_equal: return zip<T, bool>(a, b, out, [](auto x, auto y) { return x <= y; });
+      case CompareOp::greater: return zip<T, bool>(a, b, out, [](auto x, auto y) { return x > y; });
+      case CompareOp::greater_equal: return zip<T, bool>(a, b, out, [](auto x, auto y) { return x >= y; });
     }
   });
 }

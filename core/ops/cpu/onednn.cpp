@@ -51,12 +51,9 @@ dnnl::stream& stream() {
 
 dnnl::memory::data_type data_type(DType dtype) {
   switch (dtype) {
-    case DType::float32:
-      return dnnl::memory::data_type::f32;
-    case DType::bfloat16:
-      return dnnl::memory::data_type::bf16;
-    default:
-      fail("onednn: no kernels for {}", name(dtype));
+    case DType::float32: return dnnl::memory::data_type::f32;
+    case DType::bfloat16: return dnnl::memory::data_type::bf16;
+    default: fail("onednn: no kernels for {}", name(dtype));
   }
 }
 

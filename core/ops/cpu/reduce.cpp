@@ -235,22 +235,14 @@ void sum_of(const Tensor& x, double divisor, Tensor& out) {
 
 void sum(const Tensor& x, double divisor, Tensor& out) {
   switch (x.dtype()) {
-    case DType::float32:
-      return sum_of<float>(x, divisor, out);
-    case DType::float64:
-      return sum_of<double>(x, divisor, out);
-    case DType::bfloat16:
-      return sum_of<bfloat16>(x, divisor, out);
-    case DType::int64:
-      return sum_of<std::int64_t>(x, divisor, out);
-    case DType::int32:
-      return sum_of<std::int32_t>(x, divisor, out);
-    case DType::uint8:
-      return sum_of<std::uint8_t>(x, divisor, out);
-    case DType::boolean:
-      return sum_of<bool>(x, divisor, out);
-    case DType::float16:
-      fail("sum: no arithmetic on float16 here");
+    case DType::float32: return sum_of<float>(x, divisor, out);
+    case DType::float64: return sum_of<double>(x, divisor, out);
+    case DType::bfloat16: return sum_of<bfloat16>(x, divisor, out);
+    case DType::int64: return sum_of<std::int64_t>(x, divisor, out);
+    case DType::int32: return sum_of<std::int32_t>(x, divisor, out);
+    case DType::uint8: return sum_of<std::uint8_t>(x, divisor, out);
+    case DType::boolean: return sum_of<bool>(x, divisor, out);
+    case DType::float16: fail("sum: no arithmetic on float16 here");
   }
 }
 

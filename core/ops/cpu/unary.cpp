@@ -105,31 +105,21 @@ template <class T>
 void unary_of(UnaryOp op, const Tensor& x, Tensor& y) {
   using C = compute_t<T>;
   switch (op) {
-    case UnaryOp::neg:
-      return map<T>(x, y, [](C v) { return -v; });
-    case UnaryOp::abs:
-      return map<T>(x, y, [](C v) { return std::abs(v); });
+    case UnaryOp::neg: return map<T>(x, y, [](C v) { return -v; });
+    case UnaryOp::abs: return map<T>(x, y, [](C v) { return std::abs(v); });
     case UnaryOp::sign:
       return map<T>(x, y, [](C v) {
         const C positive_or_zero = v > 0 ? C{1} : v;
         return v < 0 ? C{-1} : positive_or_zero;
       });
-    case UnaryOp::exp:
-      return map<T>(x, y, [](C v) { return vector_exp(v); });
-    case UnaryOp::log:
-      return map<T>(x, y, [](C v) { return vector_log(v); });
-    case UnaryOp::sqrt:
-      return sqrt<T>(x, y);
-    case UnaryOp::reciprocal:
-      return map<T>(x, y, [](C v) { return 1 / v; });
-    case UnaryOp::square:
-      return map<T>(x, y, [](C v) { return v * v; });
-    case UnaryOp::relu:
-      return map<T>(x, y, [](C v) { return v < 0 ? C{0} : v; });
-    case UnaryOp::sigmoid:
-      return map<T>(x, y, [](C v) { return vector_sigmoid(v); });
-    case UnaryOp::tanh:
-      return map<T>(x, y, [](C v) { return vector_tanh(v); });
+    case UnaryOp::exp: return map<T>(x, y, [](C v) { return vector_exp(v); });
+    case UnaryOp::log: return map<T>(x, y, [](C v) { return vector_log(v); });
+    case UnaryOp::sqrt: return sqrt<T>(x, y);
+    case UnaryOp::reciprocal: return map<T>(x, y, [](C v) { return 1 / v; });
+    case UnaryOp::square: return map<T>(x, y, [](C v) { return v * v; });
+    case UnaryOp::relu: return map<T>(x, y, [](C v) { return v < 0 ? C{0} : v; });
+    case UnaryOp::sigmoid: return map<T>(x, y, [](C v) { return vector_sigmoid(v); });
+    case UnaryOp::tanh: return map<T>(x, y, [](C v) { return vector_tanh(v); });
   }
 }
 
@@ -164,12 +154,9 @@ void scalar(ScalarOp op, const Tensor& x, double value, Tensor& y) {
     using C = compute_t<T>;
     const C s = static_cast<C>(value);
     switch (op) {
-      case ScalarOp::add:
-        return map<T>(x, y, [s](C v) { return v + s; });
-      case ScalarOp::mul:
-        return map<T>(x, y, [s](C v) { return v * s; });
-      case ScalarOp::pow:
-        return pow<T>(x, value, y);
+      case ScalarOp::add: return map<T>(x, y, [s](C v) { return v + s; });
+      case ScalarOp::mul: return map<T>(x, y, [s](C v) { return v * s; });
+      case ScalarOp::pow: return pow<T>(x, value, y);
     }
   });
 }
