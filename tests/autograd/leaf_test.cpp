@@ -6,6 +6,7 @@
 
 #include "tandem/autograd/engine.h"
 #include "tandem/autograd/ops.h"
+#include "tests/errors.h"
 
 namespace tandem::autograd {
 namespace {
@@ -16,14 +17,7 @@ Tensor uniform(const Shape& shape) {
   return tensor;
 }
 
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const core::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using testing::error_of;
 
 // Gives the leaf its destination at the beginning of a backward, as who plans buckets anew does.
 struct LateOwner : BackwardObserver {

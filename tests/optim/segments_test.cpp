@@ -8,20 +8,14 @@
 
 #include "tandem/optim/adam.h"
 #include "tandem/optim/sgd.h"
+#include "tests/errors.h"
 
 namespace tandem::optim {
 namespace {
 
 using core::DType;
 
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const core::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using testing::error_of;
 
 std::unique_ptr<Optimizer> make(bool adam, const std::vector<Variable>& parameters) {
   if (adam) return std::make_unique<Adam>(parameters, AdamOptions{.lr = 0.1});
