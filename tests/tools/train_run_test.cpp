@@ -97,7 +97,10 @@ TEST_P(Resume, continues_with_the_same_bits) {
 
 INSTANTIATE_TEST_SUITE_P(Train, Resume,
                          testing::Values(std::pair{"mlp", "sgd"}, std::pair{"mlp", "adamw"},
-                                         std::pair{"convnet", "sgd"}, std::pair{"convnet", "adam"}));
+                                         std::pair{"convnet", "sgd"}, std::pair{"convnet", "adam"}),
+                         [](const auto& tested) {
+                           return fmt::format("{}_{}", tested.param.first, tested.param.second);
+                         });
 
 TEST_F(TrainTest, resume_begins_where_there_is_no_checkpoint_and_refuses_another_run) {
   const std::string folder = "--checkpoint-dir c --checkpoint-every 2 ";
@@ -201,7 +204,11 @@ TEST_P(Accumulation, equals_one_large_batch) {
 
 INSTANTIATE_TEST_SUITE_P(Train, Accumulation,
                          testing::Combine(testing::Values("mlp", "convnet"), testing::Values("fp32", "fp64"),
-                                          testing::Values(1, 2, 3)));
+                                          testing::Values(1, 2, 3)),
+                         [](const auto& tested) {
+                           return fmt::format("{}_{}_{}_micro_steps", std::get<0>(tested.param),
+                                              std::get<1>(tested.param), std::get<2>(tested.param));
+                         });
 
 TEST_F(TrainTest, weights_saved_and_loaded_evaluate_alike) {
   train_well(tiny("mlp", "--steps 5 --metrics t.jsonl --save-weights w --save-outputs o1"));
