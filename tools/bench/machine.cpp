@@ -66,7 +66,7 @@ Json describe_machine() {
 double measure_peak_flops() {
   const std::int64_t threads = core::num_threads();
   std::vector<float> sums(static_cast<std::size_t>(threads) * 16);  // a cache line each
-  const double seconds = best_seconds(4, [&] {
+  const double seconds = best_seconds(20, [&] {
     core::parallel_for(threads, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) sums[static_cast<std::size_t>(i) * 16] = multiply_add_chains();
     });
