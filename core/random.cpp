@@ -42,6 +42,7 @@ T last_below(double low, double high) {
 // Calls f(i, word0, word1) for each element: half a block each.
 template <class F>
 void for_each_pair(std::int64_t n, const PhiloxStream& stream, F&& f) {
+  if (n > std::int64_t{1} << 33) fail("random: {} numbers from a stream of 2^32 blocks, two of a block", n);
   constexpr std::int64_t kAtOnce = 256;
   std::uint32_t words[2 * kAtOnce];
   for (std::int64_t i = 0; i < n; i += kAtOnce) {

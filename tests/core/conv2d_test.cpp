@@ -155,6 +155,16 @@ TEST(Conv2dReluBackward, ReusesMemoryThatNobodyElseSees) {
   EXPECT_EQ(conv2d_relu_backward(std::move(own), y, none, false).raw_data(), own_memory);
 }
 
+TEST(Conv2dReluBackward, PassesNothingWhereTheOutputIsNaN) {
+  Tensor y = Tensor::full({1, 2, 1, 2}, 1, {.format = MemoryFormat::channels_last});
+  y.mutable_data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+  const Tensor dy = Tensor::full({1, 2, 1, 2}, 3, {.format = MemoryFormat::channels_last});
+  Tensor dbias = Tensor::empty({2});
+  const Tensor dx = conv2d_relu_backward(dy, y, dbias, false);
+  EXPECT_EQ(dx.to_vector<float>(), (std::vector<float>{3, 3, 0, 3}));
+  EXPECT_EQ(dbias.to_vector<float>(), (std::vector<float>{6, 3}));
+}
+
 TEST(Conv2d, PackedWeightsFollowTheWeights) {
   const Tensor x = Tensor::full({1, 32, 4, 4}, 1, {.format = MemoryFormat::channels_last});
   Tensor both = Tensor::full({2, 32, 32, 1, 1}, 1);

@@ -182,7 +182,7 @@ void mask_channels(const T* dy, const T* y, T* masked, compute_t<T>* sums, std::
     const std::int64_t at = pixel * channels + first;
 #pragma GCC ivdep  // `masked` may be `dy` itself, element by element
     for (std::int64_t c = 0; c < count; ++c) {
-      const Sum value = static_cast<Sum>(y[at + c]) <= 0 ? Sum{0} : static_cast<Sum>(dy[at + c]);
+      const Sum value = static_cast<Sum>(y[at + c]) > 0 ? static_cast<Sum>(dy[at + c]) : Sum{0};
       masked[at + c] = static_cast<T>(value);
       sum[c] += value;
     }

@@ -9,30 +9,18 @@
 namespace tandem::core::cpu {
 namespace {
 
-template <std::size_t Bytes>
-struct BitsOf;
-template <>
-struct BitsOf<1> {
-  using type = std::uint8_t;
-};
-template <>
-struct BitsOf<2> {
-  using type = std::uint16_t;
-};
-template <>
-struct BitsOf<4> {
-  using type = std::uint32_t;
-};
-template <>
-struct BitsOf<8> {
-  using type = std::uint64_t;
-};
+// The unsigned integer of T's size.
+template <class T>
+using bits_of =
+    std::conditional_t<sizeof(T) == 1, std::uint8_t,
+                       std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                                          std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
 
 // Chosen with a mask of bits, which the compiler vectorises for every type where it leaves `?:` alone.
 template <class T>
 void where_run(const bool* condition, std::int64_t stride_c, const T* a, std::int64_t stride_a, const T* b,
                std::int64_t stride_b, T* out, std::int64_t stride_out, std::int64_t n) {
-  using Bits = typename BitsOf<sizeof(T)>::type;
+  using Bits = bits_of<T>;
   const auto loop = [=](auto step_c, auto step_a, auto step_b, auto step_out) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) {
