@@ -31,7 +31,7 @@ NOT_AN_OPERATOR = {"broadcast", "dispatch", "pool_windows"}
 SOURCES = {".h", ".cpp", ".cuh", ".cu"}
 KERNEL_FOLDERS = {"cpu", "cuda"}
 # What the libraries are built with and their users need not have (the PRIVATE dependencies in CMakeLists.txt).
-PRIVATE_HEADERS = re.compile(r"(unsupported/)?Eigen/|(oneapi/)?dnnl|nlohmann/|zlib\.h")
+PRIVATE_HEADERS = re.compile(r"(unsupported/)?Eigen/|(oneapi/)?dnnl|nlohmann/|zlib\.h|gloo/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 

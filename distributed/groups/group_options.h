@@ -1,0 +1,16 @@
+// What every kind of group is told when it is made.
+#pragma once
+
+#include <memory>
+
+#include "tandem/distributed/store.h"
+#include "tandem/distributed/watch.h"
+
+namespace tandem::distributed {
+
+struct GroupOptions {
+  Milliseconds timeout{300000};  ///< of each collective, from when it begins to run
+  std::shared_ptr<Watch> watch;  ///< told of each collective and of lost peers; asked who is missing; may be null
+};
+
+}  // namespace tandem::distributed

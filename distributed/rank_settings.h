@@ -1,0 +1,50 @@
+// Who this process is in a run: from flags, else from the environment of whoever started it.
+//
+//   launch      RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT; TANDEM_LAUNCH=1: it serves
+//   the store torchrun    the same but the last; its agent listens on MASTER_PORT already, so the next port is used
+//   Open MPI    OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
+//   PMI         PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS
+//   Slurm       SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "tandem/distributed/store.h"
+
+namespace tandem::distributed {
+
+/// What flags say; none: not given.
+struct RankOptions {
+  std::optional<std::int64_t> rank, world_size, local_rank, local_world_size;
+  std::string init = "env://";           ///< env://, tcp://HOST:PORT, file:///PATH
+  std::optional<std::string> interface;  ///< name or address; none: the one that routes to the master
+  Milliseconds timeout{300000};          ///< of every wait on another rank
+};
+
+struct RankSettings {
+  int rank = 0;
+  int world_size = 1;
+  std::optional<int> local_rank, local_world_size;  ///< none: counted when ranks meet
+
+  enum class Meeting : std::uint8_t { none, tcp, file };  ///< none: a run of one rank
+  Meeting meeting = Meeting::none;
+  std::string host;           ///< tcp
+  std::uint16_t port = 0;     ///< tcp
+  bool serves_store = false;  ///< tcp: this rank does, else somebody else
+  std::string path;           ///< file
+
+  std::string source;  ///< where rank and world size come from, for messages: "--rank", "RANK", "SLURM_PROCID"
+  std::optional<std::string> interface;
+  Milliseconds timeout{300000};
+};
+
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+/// Of this process.
+std::optional<std::string> process_environment(const std::string& name);
+
+/// Throws Error of one line where something is missing or contradicts: the flag or variable, its value, what to set.
+RankSettings resolve_rank(const RankOptions& options, const Environment& environment = process_environment);
+
+}  // namespace tandem::distributed

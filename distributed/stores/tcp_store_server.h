@@ -1,0 +1,29 @@
+// The serving side of the TCP store: one thread, one listening address, any number of clients. It survives strangers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace tandem::distributed {
+
+class TcpStoreServer {
+ public:
+  /// Listens on `host` (a name or an address, IPv4 or IPv6) and `port`, 0: one that is free. Throws Error where that
+  /// cannot be: "port 29500 on 127.0.0.1 is in use ...".
+  TcpStoreServer(const std::string& host, std::uint16_t port);
+  /// Closes all connections.
+  ~TcpStoreServer();
+  TcpStoreServer(const TcpStoreServer&) = delete;
+  TcpStoreServer& operator=(const TcpStoreServer&) = delete;
+
+  std::uint16_t port() const;
+  /// Clients that have introduced themselves and are still connected.
+  int clients() const;
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace tandem::distributed

@@ -1,0 +1,68 @@
+// World: a rank's membership in a run, from rendezvous to goodbye.
+//
+//   World world(options);                         // meets the other ranks
+//   auto group = world.make_group("gradients");   // all ranks, in the same order
+//   ...
+//   world.leave();                                // all have come to their end
+//
+// Ranks are processes, or threads of one process (run_as_threads).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tandem/distributed/process_group.h"
+#include "tandem/distributed/rank_settings.h"
+#include "tandem/distributed/watch.h"
+
+namespace tandem::distributed {
+
+class TcpStoreServer;
+
+/// Of the process that a rank lives in.
+struct Member {
+  std::string host;  ///< its name, for messages
+  std::int64_t process = 0;
+};
+
+class World {
+ public:
+  /// Meets the other ranks of `settings`, for which all of them are waited up to the timeout. One clear Error each,
+  /// within a second of knowing: no master there, port in use, a rank that is taken, another world size.
+  explicit World(const RankSettings& settings);
+  /// Without leave() before, the others take this for a failure.
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const;
+  int size() const;
+  /// Among the ranks of this machine.
+  int local_rank() const;
+  int local_size() const;
+  const std::vector<Member>& members() const;
+
+  /// A group of all ranks; collective. `name` is unique in the run.
+  std::shared_ptr<ProcessGroup> make_group(const std::string& name);
+  Store& store();
+  Watch& watch();
+
+  /// Waits until all ranks have come here, so that none ends while another still needs it; rank 0, which may serve the
+  /// store, goes last. Groups must not be used afterwards.
+  void leave();
+
+ private:
+  friend void run_as_threads(int, const std::function<void(World&)>&, Milliseconds);
+  class Implementation;
+  explicit World(std::unique_ptr<Implementation> implementation);
+
+  std::unique_ptr<Implementation> implementation_;
+};
+
+/// Runs `rank_main` on `size` threads, each a rank of one world, and waits for all. Where some throw, throws the first
+/// cause. Each thread computes with one thread.
+void run_as_threads(int size, const std::function<void(World&)>& rank_main, Milliseconds timeout = Milliseconds(60000));
+
+}  // namespace tandem::distributed

@@ -1,0 +1,2 @@
+// The program `launch`.
+int main() { return 1; }
