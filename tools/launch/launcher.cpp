@@ -1,0 +1,1 @@
+// Placeholder: what `launch` does comes here.
