@@ -7,6 +7,7 @@
 #include "tandem/core/ops/binary.h"
 #include "tandem/core/ops/reduce.h"
 #include "tandem/core/recorder.h"
+#include "tandem/core/traffic.h"
 
 namespace tandem::autograd {
 namespace {
@@ -23,6 +24,7 @@ void move_to_destination(VariableState& state) {
   Tensor& destination = state.leaf->destination;
   if (!destination.defined() || !state.grad.defined() || state.grad.is_same_view(destination)) return;
   destination.copy_from(state.grad);
+  core::traffic.copied += static_cast<std::int64_t>(destination.bytes());
   state.grad = destination;
 }
 
@@ -109,7 +111,6 @@ void BackwardPass::count(const Edge& edge, std::vector<Node*>& unexplored) {
 }
 
 void BackwardPass::announce() {
-  for (const StatePtr& state : leaves_) move_to_destination(*state);
   std::vector<std::pair<BackwardObserver*, std::vector<Variable>>> audience;
   for (const StatePtr& state : leaves_) {
     for (BackwardObserver* observer : state->leaf->observers) {
@@ -120,6 +121,7 @@ void BackwardPass::announce() {
     }
   }
   for (auto& [observer, reached] : audience) observer->backward_begins(*this, reached);
+  for (const StatePtr& state : leaves_) move_to_destination(*state);
 }
 
 void BackwardPass::run_nodes() {
@@ -183,6 +185,7 @@ void BackwardPass::contribute_to_leaf(VariableState& state, Tensor gradient) {
       core::accumulate(leaf.destination, gradient);
     } else {
       leaf.destination.copy_from(gradient);
+      core::traffic.copied += static_cast<std::int64_t>(gradient.bytes());
       state.grad = leaf.destination;
     }
   } else if (leaf.incoming.defined()) {

@@ -5,6 +5,8 @@
 //   4. end-of-backward callbacks, queued by whoever was told of the beginning (BackwardPass::at_end in engine.h).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -20,6 +22,9 @@ class Variable;
 
 /// Called with the leaf; its grad() is complete, and no other variable's memory.
 using PostAccumulateGradHook = std::function<void(const Variable& leaf)>;
+
+/// `last`: after all hooks that are `in_order`, also those registered later. For who sends the gradient away.
+enum class HookTurn : std::uint8_t { in_order, last };
 
 /// Somebody who wants to know of each backward that reaches any of the leaves it observes.
 class BackwardObserver {
@@ -57,7 +62,8 @@ class [[nodiscard]] Registration {
 /// The part of a variable that only leaves with a gradient have.
 struct Leaf {
   core::Tensor destination;
-  std::vector<std::shared_ptr<PostAccumulateGradHook>> hooks;
+  std::vector<std::shared_ptr<PostAccumulateGradHook>> hooks;  ///< as they run
+  std::ptrdiff_t last_hooks = 0;                               ///< how many at the end have HookTurn::last
   std::vector<BackwardObserver*> observers;
 
   // Scratch of the backward that is running.

@@ -85,12 +85,17 @@ void Variable::set_grad(Tensor grad) {
 void Variable::backward() const { autograd::backward(*this, {}); }
 void Variable::backward(const BackwardOptions& options) const { autograd::backward(*this, options); }
 
-Registration Variable::register_post_accumulate_grad_hook(PostAccumulateGradHook hook) const {
+Registration Variable::register_post_accumulate_grad_hook(PostAccumulateGradHook hook, HookTurn turn) const {
   Leaf& leaf = leaf_of(state_, "register_post_accumulate_grad_hook");
   if (!hook) core::fail("register_post_accumulate_grad_hook: the hook is empty");
   auto entry = std::make_shared<PostAccumulateGradHook>(std::move(hook));
-  leaf.hooks.push_back(entry);
-  return Registration([state = state_, entry] { std::erase(state->leaf->hooks, entry); });
+  const std::ptrdiff_t is_last = turn == HookTurn::last;
+  leaf.hooks.insert(is_last ? leaf.hooks.end() : leaf.hooks.end() - leaf.last_hooks, entry);
+  leaf.last_hooks += is_last;
+  return Registration([state = state_, entry, is_last] {
+    std::erase(state->leaf->hooks, entry);
+    state->leaf->last_hooks -= is_last;
+  });
 }
 
 Registration Variable::set_gradient_destination(Tensor memory) const {

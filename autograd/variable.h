@@ -67,7 +67,8 @@ class Variable {
   // Facilities of leaves that require a gradient (autograd/leaf.h). Each lasts as long as the registration that is
   // returned.
   /// Runs `hook` after this leaf's gradient is complete in a backward, after the hooks registered before.
-  [[nodiscard]] Registration register_post_accumulate_grad_hook(PostAccumulateGradHook hook) const;
+  [[nodiscard]] Registration register_post_accumulate_grad_hook(PostAccumulateGradHook hook,
+                                                                HookTurn turn = HookTurn::in_order) const;
   /// From now on the gradient is written to `memory`, which has the leaf's shape and dtype and any strides but
   /// repeating ones (0). A gradient that is there already moves along with the next backward. One owner at a time;
   /// throws where one is set.

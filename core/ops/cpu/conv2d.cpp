@@ -8,6 +8,7 @@
 #include "tandem/core/ops/cpu/conv2d_unfold.h"
 #include "tandem/core/ops/cpu/gemm.h"
 #include "tandem/core/ops/cpu/onednn.h"
+#include "tandem/core/traffic.h"
 
 namespace tandem::core::cpu {
 namespace {
@@ -271,6 +272,7 @@ void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
         return onednn::make_reorder(operation.weights, plain_weights(dweight, options.groups), accumulate);
       });
       store.run({{DNNL_ARG_FROM, packed.raw_data()}, {DNNL_ARG_TO, dweight.mutable_raw_data()}});
+      traffic.reordered += static_cast<std::int64_t>(dweight.bytes());
       return;
     }
   }
@@ -279,11 +281,13 @@ void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
                        : Tensor::empty(dweight.shape(),
                                        {.dtype = dy.dtype() == DType::float64 ? DType::float64 : DType::float32});
   unfold_conv2d_backward_weight(as_computed(diff), as_computed(src), sums, options);
+  if (direct) return;
   if (accumulate) {
     add_into(sums, dweight);
-  } else if (!direct) {
+  } else {
     dweight.copy_from(sums);
   }
+  traffic.reordered += static_cast<std::int64_t>(dweight.bytes());
 }
 
 void conv2d_relu_backward(const Tensor& dy_given, const Tensor& y_given, Tensor& masked, Tensor& dbias,

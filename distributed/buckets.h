@@ -1,0 +1,49 @@
+// Which gradients travel together: a pure function, the same on every rank, and the memory in which they lie.
+//
+// Bucket memory is gradient memory: each parameter's gradient has a slot in its bucket, kernels write into it, and the
+// bucket is sent as it lies. Nothing is copied.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tandem/autograd/variable.h"
+
+namespace tandem::distributed {
+
+/// What decides where a gradient goes.
+struct BucketItem {
+  std::size_t bytes = 0;
+  core::DType dtype = core::DType::float32;
+  core::Device device = core::kCpu;
+};
+
+/// Lists of indices into `items`, which are taken in their order. Each (dtype, device) fills buckets of its own; one is
+/// closed when its bytes reach the limit, which it may overshoot by part of one item. Its first bucket obeys limits[0],
+/// its next limits[1], ...; the last limit repeats; 0 gives each item a bucket of its own. Buckets are ordered by their
+/// first item. Throws Error without limits.
+std::vector<std::vector<std::size_t>> assign_buckets(std::span<const BucketItem> items,
+                                                     std::span<const std::size_t> limits);
+
+struct BucketLimits {
+  std::size_t cap = 25 << 20;  ///< bytes
+  std::size_t first =
+      1 << 20;  ///< of the bucket that is reduced first, so that communication begins early; at most cap
+};
+
+/// For the parameters of a model, in order of registration: indices into it, in buckets. Parameters are taken in
+/// reverse, which is about the order in which backward completes their gradients (Li et al. 2020, section 3.2.3).
+std::vector<std::vector<std::size_t>> assign_buckets(std::span<const autograd::Variable> parameters,
+                                                     const BucketLimits& limits);
+
+/// One bucket's memory: a slot for each parameter, shaped and laid out as the parameter, begun at a multiple of 64
+/// bytes. What lies between slots is zero, and stays so.
+struct BucketMemory {
+  core::Tensor flat;                ///< [elements], what is sent
+  std::vector<core::Tensor> slots;  ///< views of it, one for each parameter
+};
+BucketMemory allocate_bucket(std::span<const autograd::Variable> parameters);
+
+}  // namespace tandem::distributed

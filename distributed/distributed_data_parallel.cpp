@@ -1,0 +1,101 @@
+#include "tandem/distributed/distributed_data_parallel.h"
+
+#include <cmath>
+
+#include "tandem/core/recorder.h"
+#include "tandem/distributed/agreement.h"
+#include "tandem/distributed/broadcast_coalesced.h"
+
+namespace tandem::distributed {
+namespace {
+
+std::vector<ReducedParameter> trained_parameters(const nn::Module& module) {
+  std::vector<ReducedParameter> trained;
+  for (const auto& [name, variable] : module.named_parameters())
+    if (variable.requires_grad()) trained.push_back({name, variable});
+  if (trained.empty()) core::fail("DistributedDataParallel: no parameter of the module requires a gradient");
+  return trained;
+}
+
+BucketLimits limits_of(const DataParallelOptions& options) {
+  const auto bytes = [](const char* name, double megabytes) {
+    if (!(megabytes >= 0 && std::isfinite(megabytes)))
+      core::fail("DistributedDataParallel: {} is {}, needed a number, at least 0", name, megabytes);
+    return static_cast<std::size_t>(std::min(megabytes, 1e9) * (1 << 20));
+  };
+  return {.cap = bytes("bucket_cap_mb", options.bucket_cap_mb),
+          .first = bytes("first_bucket_mb", options.first_bucket_mb)};
+}
+
+std::string describe(const char* what, const std::string& name, const Tensor& tensor) {
+  return fmt::format("{} {}: {} {}", what, name, core::name(tensor.dtype()), tensor.shape().str());
+}
+
+}  // namespace
+
+DistributedDataParallel::DistributedDataParallel(nn::Module& module, const std::shared_ptr<ProcessGroup>& group,
+                                                 const DataParallelOptions& options)
+    : module_(module), group_(group->duplicate(group->name() + "/ddp")), broadcast_buffers_(options.broadcast_buffers) {
+  verify(options);
+  parameters_ = trained_parameters(module);
+  broadcast_state();
+  reducer_ = std::make_unique<Reducer>(parameters_, group_, limits_of(options));
+}
+
+void DistributedDataParallel::verify(const DataParallelOptions& options) {
+  std::vector<std::string> lines;
+  for (const auto& [name, variable] : module_.named_parameters()) {
+    const Tensor& data = variable.data();
+    lines.push_back(describe("parameter", name, data) + (variable.requires_grad() ? "" : ", requires no gradient") +
+                    fmt::format(", strides {}", data.strides().str()));
+  }
+  for (const auto& [name, tensor] : module_.named_buffers()) lines.push_back(describe("buffer", name, *tensor));
+  lines.push_back(fmt::format("bucket_cap_mb {}, first_bucket_mb {}, broadcast_buffers {}", options.bucket_cap_mb,
+                              options.first_bucket_mb, options.broadcast_buffers));
+  verify_agreement(*group_, "DistributedDataParallel: the ranks' modules", lines);
+}
+
+void DistributedDataParallel::broadcast_state() {
+  std::vector<Tensor> mine;
+  const std::vector<nn::NamedParameter> named = module_.named_parameters();
+  for (const auto& [name, variable] : named) mine.push_back(variable.data());
+  const std::vector<Tensor> received = broadcast_coalesced(*group_, mine, 0, "initial parameters");
+  if (group_->rank() != 0)
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i].copy_from(received[i]);
+  sync_buffers();
+}
+
+void DistributedDataParallel::sync_buffers() {
+  std::vector<nn::NamedBuffer> buffers = module_.named_buffers();
+  std::vector<Tensor> mine;
+  for (const nn::NamedBuffer& buffer : buffers) mine.push_back(*buffer.tensor);
+  const std::vector<Tensor> received = broadcast_coalesced(*group_, mine, 0, "buffers");
+  // A swap, not a copy into place: an earlier forward may have saved what was there.
+  if (group_->rank() != 0)
+    for (std::size_t i = 0; i < buffers.size(); ++i) *buffers[i].tensor = received[i];
+  buffers_of_ = reducer_ ? reducer_->iterations() : 0;
+}
+
+void DistributedDataParallel::before_forward() {
+  if (broadcast_buffers_ && module_.is_training() && buffers_of_ != reducer_->iterations()) sync_buffers();
+}
+
+nn::Variable DistributedDataParallel::forward(const nn::Variable& input) {
+  Interval interval{.begin_ns = core::recorder::now_ns(), .end_ns = 0};
+  before_forward();
+  nn::Variable output = module_.forward(input);
+  interval.end_ns = core::recorder::now_ns();
+  reducer_->note_forward(interval);
+  return output;
+}
+
+DistributedDataParallel::NoSync::NoSync(DistributedDataParallel& ddp) : ddp_(&ddp) {
+  ++ddp_->no_sync_depth_;
+  ddp_->reducer_->set_local_only(true);
+}
+
+DistributedDataParallel::NoSync::~NoSync() {
+  if (ddp_ && --ddp_->no_sync_depth_ == 0) ddp_->reducer_->set_local_only(false);
+}
+
+}  // namespace tandem::distributed

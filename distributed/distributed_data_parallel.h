@@ -1,0 +1,83 @@
+// DistributedDataParallel: makes W ranks, each with a copy of a module and other data, train as one.
+//
+//   DistributedDataParallel ddp(model, group);
+//   for (...) {
+//     cross_entropy(ddp.forward(input), target).backward();   // on return every gradient is the mean over all ranks
+//     sgd.step();
+//     sgd.zero_grad();
+//   }
+//
+// Gradients accumulate without being sent where backward runs under no_sync():
+//
+//   { const auto local_only = ddp.no_sync(); loss.backward(); }
+//
+// How gradients are reduced is in reducer.h; why copies stay equal: they begin equal, see the same averages, and are
+// changed by the same arithmetic. A gradient's memory belongs to DDP: a handle to it that is kept may be overwritten by
+// the next backward, also after the gradient was set to none.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tandem/distributed/process_group.h"
+#include "tandem/distributed/reducer.h"
+#include "tandem/nn/module.h"
+
+namespace tandem::distributed {
+
+struct DataParallelOptions {
+  double bucket_cap_mb = 25;      ///< MiB of gradients that travel together; 0: each gradient alone
+  double first_bucket_mb = 1;     ///< of the bucket that is reduced first; at most the cap
+  bool broadcast_buffers = true;  ///< rank 0's, before the first training forward after each synced backward
+};
+
+class DistributedDataParallel {
+ public:
+  /// Collective. Compares the modules of all ranks, then gives all of them rank 0's parameters and buffers. `module`
+  /// must outlive it, and must not get, lose or replace parameters meanwhile. Communicates through a duplicate of
+  /// `group`. Throws Error, on all ranks, where modules or options differ: the first parameter that does, and two
+  /// ranks; where no parameter requires a gradient; or where one belongs to another DistributedDataParallel.
+  DistributedDataParallel(nn::Module& module, const std::shared_ptr<ProcessGroup>& group,
+                          const DataParallelOptions& options = {});
+
+  /// The module's forward. Collective where buffers are due to be broadcast.
+  nn::Variable forward(const nn::Variable& input);
+  /// What forward() does before the module's own: for modules that take other arguments, to be called before them.
+  void before_forward();
+
+  /// While this lives, backwards that begin accumulate locally; where forward ran does not matter. It nests.
+  class NoSync {
+   public:
+    NoSync(NoSync&& other) noexcept : ddp_(std::exchange(other.ddp_, nullptr)) {}
+    NoSync& operator=(NoSync&&) = delete;
+    ~NoSync();
+
+   private:
+    friend class DistributedDataParallel;
+    explicit NoSync(DistributedDataParallel& ddp);
+    DistributedDataParallel* ddp_;
+  };
+  [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
+
+  /// Collective. Gives all ranks rank 0's buffers now: before evaluation, before a checkpoint.
+  void sync_buffers();
+
+  nn::Module& module() { return module_; }
+  const std::vector<ReducedParameter>& parameters() const { return parameters_; }
+  const Reducer& reducer() const { return *reducer_; }
+
+ private:
+  void verify(const DataParallelOptions& options);
+  void broadcast_state();
+
+  nn::Module& module_;
+  std::shared_ptr<ProcessGroup> group_;
+  bool broadcast_buffers_;
+  std::vector<ReducedParameter> parameters_;
+  std::unique_ptr<Reducer> reducer_;
+  int no_sync_depth_ = 0;
+  std::int64_t buffers_of_ = 0;  // the iteration after which buffers were made equal
+};
+
+}  // namespace tandem::distributed

@@ -1,0 +1,49 @@
+// What one iteration, a synced backward with the forward before it, did and when: for people, metrics and simulators.
+//
+// All times are nanoseconds of the recorder's clock (core/recorder.h); 0: it did not happen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+/// From when to when.
+struct Interval {
+  std::int64_t begin_ns = 0, end_ns = 0;
+
+  double ms() const { return static_cast<double>(end_ns - begin_ns) / 1e6; }
+};
+
+struct BucketRecord {
+  std::int64_t bytes = 0;
+  std::int64_t ready_ns = 0;     ///< its last gradient was complete
+  std::int64_t launched_ns = 0;  ///< handed to the group, once those before it were
+  Interval on_the_wire;          ///< its all-reduce, from when the group began it
+};
+
+struct IterationRecord {
+  std::int64_t iteration = 0;  ///< synced backwards so far, this one included
+  Interval forward;            ///< the last forward through DDP before it
+  Interval backward;           ///< from its begin to its last node: compute alone
+  std::int64_t end_ns = 0;     ///< backward returns: all averages are in place
+  std::vector<BucketRecord> buckets;
+  /// Of each parameter, in order of registration: its gradient was complete. Taken before any wait, so a slow rank can
+  /// be told from one that waits for it.
+  std::vector<std::int64_t> ready_ns;
+
+  std::int64_t bytes_sent = 0;       ///< by this rank, gradients only
+  std::int64_t bytes_copied = 0;     ///< of gradients, to where they are sent from: 0 unless the user replaced some
+  std::int64_t bytes_reordered = 0;  ///< of gradients, by kernels that compute in a layout of their own
+  std::vector<std::string> unused_parameters;
+
+  /// Time during which gradients travelled.
+  double communication_ms() const;
+  /// The part of it that lies within backward's compute.
+  double overlapped_ms() const;
+  /// How long backward waited after its last node.
+  double exposed_ms() const { return Interval{backward.end_ns, end_ns}.ms(); }
+};
+
+}  // namespace tandem::distributed
