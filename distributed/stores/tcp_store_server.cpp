@@ -222,13 +222,16 @@ void TcpStoreServer::Implementation::answer_input(Client& client) {
   if (!client.is_introduced) {
     const auto version = store_protocol::take_hello(input);
     if (!version) return;
+    const bool is_ours = *version == store_protocol::kVersion;
+    if (is_ours) {
+      client.is_introduced = true;
+      --strangers_;
+      ++introduced_;
+    }
     client.output = store_protocol::encode_hello();
     flush(client);
-    // It reads our version and can say what is wrong.
-    if (*version != store_protocol::kVersion) core::fail("store protocol: version {}", *version);
-    client.is_introduced = true;
-    --strangers_;
-    ++introduced_;
+    // It has got our version and can say what is wrong.
+    if (!is_ours) core::fail("store protocol: version {}", *version);
   }
   while (!client.is_busy()) {
     auto request = store_protocol::take_request(input);
