@@ -1,10 +1,10 @@
 #include "tandem/distributed/stores/store_protocol.h"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/store.h"
+#include "tandem/distributed/stores/bytes.h"
 
 namespace tandem::distributed::store_protocol {
 namespace {
@@ -12,26 +12,6 @@ namespace {
 constexpr std::string_view kMagic = "TANDEM\x1bS";  // 8 bytes that begin no text protocol
 constexpr std::uint32_t kNone = 0xffffffff;
 constexpr std::size_t kRequestHead = 1 + 3 * 4 + 8, kReplyHead = 1 + 4 + 8;
-
-template <class Integer>
-void append(std::string& bytes, Integer number) {
-  auto rest = static_cast<std::make_unsigned_t<Integer>>(number);
-  for (std::size_t i = 0; i < sizeof(Integer); ++i) {
-    bytes += static_cast<char>(rest & 0xff);
-    rest = static_cast<decltype(rest)>(static_cast<std::uint64_t>(rest) >> 8);
-  }
-}
-
-// The caller has checked that the bytes are there.
-template <class Integer>
-Integer take(std::string_view& bytes) {
-  std::uint64_t number = 0;
-  for (std::size_t i = 0; i < sizeof(Integer); ++i) {
-    number |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
-  }
-  bytes.remove_prefix(sizeof(Integer));
-  return static_cast<Integer>(number);
-}
 
 std::string take_text(std::string_view& bytes, std::size_t length) {
   std::string text(bytes.substr(0, length));
@@ -44,7 +24,7 @@ void check_length(const char* what, std::size_t length, std::size_t most) {
 }
 
 std::uint8_t take_kind(std::string_view& bytes, const char* what, std::uint8_t last) {
-  const auto kind = take<std::uint8_t>(bytes);
+  const auto kind = take_number<std::uint8_t>(bytes);
   if (kind < 1 || kind > last) core::fail("store protocol: {} {} is unknown", what, kind);
   return kind;
 }
@@ -53,25 +33,25 @@ std::uint8_t take_kind(std::string_view& bytes, const char* what, std::uint8_t l
 
 std::string encode_hello(std::uint32_t version) {
   std::string bytes(kMagic);
-  append(bytes, version);
+  append_number(bytes, version);
   return bytes;
 }
 
 std::string encode(const Request& request) {
   std::string bytes;
-  append(bytes, static_cast<std::uint8_t>(request.operation));
-  append(bytes, static_cast<std::uint32_t>(request.key.size()));
-  append(bytes, static_cast<std::uint32_t>(request.value.size()));
-  append(bytes, request.expected ? static_cast<std::uint32_t>(request.expected->size()) : kNone);
-  append(bytes, request.number);
+  append_number(bytes, static_cast<std::uint8_t>(request.operation));
+  append_number(bytes, static_cast<std::uint32_t>(request.key.size()));
+  append_number(bytes, static_cast<std::uint32_t>(request.value.size()));
+  append_number(bytes, request.expected ? static_cast<std::uint32_t>(request.expected->size()) : kNone);
+  append_number(bytes, request.number);
   return bytes + request.key + request.value + request.expected.value_or("");
 }
 
 std::string encode(const Reply& reply) {
   std::string bytes;
-  append(bytes, static_cast<std::uint8_t>(reply.status));
-  append(bytes, static_cast<std::uint32_t>(reply.value.size()));
-  append(bytes, reply.number);
+  append_number(bytes, static_cast<std::uint8_t>(reply.status));
+  append_number(bytes, static_cast<std::uint32_t>(reply.value.size()));
+  append_number(bytes, reply.number);
   return bytes + reply.value;
 }
 
@@ -80,7 +60,7 @@ std::optional<std::uint32_t> take_hello(std::string_view& bytes) {
   if (bytes.substr(0, known) != kMagic.substr(0, known)) core::fail("store protocol: the hello is missing");
   if (bytes.size() < kHelloSize) return std::nullopt;
   bytes.remove_prefix(kMagic.size());
-  return take<std::uint32_t>(bytes);
+  return take_number<std::uint32_t>(bytes);
 }
 
 std::optional<Request> take_request(std::string_view& bytes) {
@@ -89,8 +69,9 @@ std::optional<Request> take_request(std::string_view& bytes) {
   Request request;
   constexpr auto kLast = static_cast<std::uint8_t>(Operation::remove);
   request.operation = static_cast<Operation>(take_kind(rest, "operation", kLast));
-  const auto key = take<std::uint32_t>(rest), value = take<std::uint32_t>(rest), expected = take<std::uint32_t>(rest);
-  request.number = take<std::int64_t>(rest);
+  const auto key = take_number<std::uint32_t>(rest), value = take_number<std::uint32_t>(rest),
+             expected = take_number<std::uint32_t>(rest);
+  request.number = take_number<std::int64_t>(rest);
   check_length("key", key, Store::kMaxKey);
   check_length("value", value, Store::kMaxValue);
   if (expected != kNone) check_length("value", expected, Store::kMaxValue);
@@ -109,8 +90,8 @@ std::optional<Reply> take_reply(std::string_view& bytes) {
   Reply reply;
   constexpr auto kLast = static_cast<std::uint8_t>(Reply::Status::error);
   reply.status = static_cast<Reply::Status>(take_kind(rest, "status", kLast));
-  const auto value = take<std::uint32_t>(rest);
-  reply.number = take<std::int64_t>(rest);
+  const auto value = take_number<std::uint32_t>(rest);
+  reply.number = take_number<std::int64_t>(rest);
   check_length("value", value, Store::kMaxValue);
   if (rest.size() < value) return std::nullopt;
   reply.value = take_text(rest, value);

@@ -13,14 +13,18 @@
 #include <thread>
 #include <vector>
 
+#include "tandem/distributed/stores/file_store.h"
 #include "tandem/distributed/stores/memory_store.h"
 #include "tandem/distributed/stores/prefix_store.h"
 #include "tandem/distributed/stores/tcp_store.h"
 #include "tandem/distributed/stores/tcp_store_server.h"
+#include "tests/data/temporary_folder.h"
 #include "tests/errors.h"
 
 namespace tandem::distributed {
 namespace {
+
+using data::TemporaryFolder;
 
 constexpr Milliseconds kNow(0), kLong(60000);
 
@@ -36,16 +40,23 @@ struct ServedStore {
   TcpStore store{"127.0.0.1", server.port(), kLong};
 };
 
+struct StoreInFolder {
+  TemporaryFolder folder;
+  FileStore store{folder / "store"};
+};
+
 // The store, with all that it needs.
-std::shared_ptr<Store> make_tcp_store() {
-  const auto served = std::make_shared<ServedStore>();
-  return {served, &served->store};
+template <class Owner>
+std::shared_ptr<Store> make() {
+  const auto owner = std::make_shared<Owner>();
+  return {owner, &owner->store};
 }
 
 const Kind kKinds[] = {
     {"memory", [] { return std::make_shared<MemoryStore>(); }},
     {"prefix", [] { return std::make_shared<PrefixStore>("group", std::make_shared<MemoryStore>()); }},
-    {"tcp", make_tcp_store},
+    {"tcp", make<ServedStore>},
+    {"file", make<StoreInFolder>},
 };
 
 class EveryStore : public ::testing::TestWithParam<Kind> {
