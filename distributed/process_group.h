@@ -27,12 +27,12 @@ struct Collective {
   enum class Kind : std::uint8_t { all_reduce, broadcast, all_gather, reduce_scatter, barrier, send, recv };
 
   Kind kind = Kind::barrier;
-  Tensor tensor;                ///< all_reduce, broadcast, send, recv: the one; all_gather, reduce_scatter: the input
-  Tensor output;                ///< all_gather, reduce_scatter
+  Tensor tensor = {};           ///< all_reduce, broadcast, send, recv: the one; all_gather, reduce_scatter: the input
+  Tensor output = {};           ///< all_gather, reduce_scatter
   ReduceOp op = ReduceOp::sum;  ///< all_reduce, reduce_scatter
   double scale = 1;             ///< all_reduce, reduce_scatter: of each rank's numbers, before they are reduced
   int peer = 0;                 ///< broadcast: who has it; send, recv: the other one
-  std::string label;            ///< what it is about, for messages: "bucket 3 (conv1.weight, conv1.bias)"
+  std::string label = {};       ///< what it is about, for messages: "bucket 3 (conv1.weight, conv1.bias)"
 };
 
 struct ReduceOptions {
@@ -40,7 +40,7 @@ struct ReduceOptions {
   /// Multiplies each rank's numbers before they are reduced, rounded to the tensor's dtype; floating dtypes only. 1 / W
   /// gives the mean, and no sum of W numbers overflows on the way.
   double scale = 1;
-  std::string label;
+  std::string label = {};
 };
 
 class ProcessGroup {

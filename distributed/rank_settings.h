@@ -1,10 +1,14 @@
 // Who this process is in a run: from flags, else from the environment of whoever started it.
 //
-//   launch      RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT; TANDEM_LAUNCH=1: it serves
-//   the store torchrun    the same but the last; its agent listens on MASTER_PORT already, so the next port is used
-//   Open MPI    OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
-//   PMI         PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS
-//   Slurm       SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID
+//   launch    RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT; TANDEM_LAUNCH=1: it serves the
+//             store
+//   torchrun  the same but the last; its agent listens on MASTER_PORT already, so rank 0 serves on the next port
+//   Open MPI  OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
+//   PMI       PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS
+//   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID
+//
+// Where several are there, the first of this list counts, and no two are mixed: one's rank never goes with another's
+// size. MASTER_ADDR and MASTER_PORT count for each of them.
 #pragma once
 
 #include <functional>
@@ -33,6 +37,7 @@ struct RankSettings {
   std::string host;           ///< tcp
   std::uint16_t port = 0;     ///< tcp
   bool serves_store = false;  ///< tcp: this rank does, else somebody else
+  std::string store_server;   ///< tcp: who does, for messages: "rank 0", "launch"
   std::string path;           ///< file
 
   std::string source;  ///< where rank and world size come from, for messages: "--rank", "RANK", "SLURM_PROCID"

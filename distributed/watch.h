@@ -12,31 +12,15 @@
 #include <optional>
 #include <string>
 
+#include "tandem/distributed/failure.h"
 #include "tandem/distributed/store.h"
 
 namespace tandem::distributed {
 
-/// What went wrong first.
-struct Failure {
-  int rank = -1;      ///< whose doing it was; -1: nobody's, or not known
-  int reporter = -1;  ///< who noticed; -1: the launcher
-  std::string cause;  ///< a sentence that names the rank: "rank 2 was killed by signal 9 (Killed)"
-
-  std::string encode() const;
-  static Failure decode(const std::string& text);
-  bool operator==(const Failure&) const = default;
-};
-
-/// The key of the first failure, in the store that ranks and launcher share.
-inline constexpr const char* kFailureKey = "failure";
-/// The key that a rank sets when it leaves in good order.
-std::string goodbye_key(int rank);
-/// Writes `failure` unless there is one; returns the first.
-Failure report_failure(Store& store, const Failure& failure);
-
 struct WatchOptions {
   Milliseconds beat{500};    ///< between two beats
   Milliseconds stale{5000};  ///< a neighbour whose beat has not changed for so long has stalled
+  std::string store_server;  ///< who serves the store, for messages: "rank 0", "launch"; empty: not known
 };
 
 class Watch {

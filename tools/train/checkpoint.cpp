@@ -73,10 +73,11 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 
 }  // namespace
 
-RunIdentity run_identity(const Settings& settings, std::int64_t samples) {
+RunIdentity run_identity(const Settings& settings, int ranks, std::int64_t samples) {
   return {{"--model", settings.model},
           {"--data", settings.data->substr(0, settings.data->find(':'))},  // a file may be moved
           {"samples", std::to_string(samples)},
+          {"ranks", std::to_string(ranks)},
           {"--batch-size", std::to_string(settings.batch_size)},
           {"--accumulation-steps", std::to_string(settings.accumulation_steps)},
           {"--optimizer", settings.optimizer},

@@ -141,4 +141,15 @@ nlohmann::ordered_json to_json(const Settings& settings) {
   return config;
 }
 
+std::vector<std::string> settings_of_run(const Settings& settings) {
+  Settings copy = settings;
+  std::vector<std::string> lines;
+  for (const Setting& setting : setting_table(copy))
+    if (!setting.is_of_one_rank) lines.push_back(fmt::format("--{} {}", setting.name, setting.write_json().dump()));
+  // Paths may differ, but whether there is something to write may not: all ranks take part.
+  lines.push_back(checkpoint_folder(settings) ? "checkpoints" : "no checkpoints");
+  lines.push_back(settings.save_outputs ? "--save-outputs" : "no --save-outputs");
+  return lines;
+}
+
 }  // namespace tandem::train

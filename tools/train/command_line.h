@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tools/train/settings.h"
 
@@ -14,5 +16,8 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv);
 
 /// Every setting of a run by its flag's name, in the order of --help: what --config reads.
 nlohmann::ordered_json to_json(const Settings& settings);
+
+/// "--batch-size 64": what must be the same on all ranks of a run.
+std::vector<std::string> settings_of_run(const Settings& settings);
 
 }  // namespace tandem::train

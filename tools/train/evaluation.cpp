@@ -39,34 +39,43 @@ std::int64_t count_correct(const core::Tensor& logits, const core::Tensor& targe
 
 }  // namespace
 
-std::optional<Evaluation> evaluate(nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
+std::optional<Evaluation> evaluate(Ranks& ranks, nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
                                    std::int64_t batch_size, const StopSignal& stop, core::Tensor* outputs) {
   const core::RecordScope scope("evaluate", "phase");
   const autograd::NoGradGuard no_grad;
   const EvaluationMode mode(model);
   const core::DType dtype = model.parameters().front().dtype();
-  data::Loader loader(dataset, data::Sampler({.samples = dataset->size(), .batch_size = batch_size}));
+  const data::Sampler sampler(
+      {.samples = dataset->size(), .batch_size = batch_size, .rank = ranks.rank(), .world_size = ranks.size()});
+  data::Loader loader(dataset, sampler);
   loader.begin_epoch({});
 
-  double loss_sum = 0;
-  std::int64_t rows = 0, correct = 0;
+  core::Tensor sums = core::Tensor::zeros({3}, {.dtype = core::DType::float64});  // of losses, correct ones; stopped
+  double* sum = sums.mutable_data<double>();
+  std::int64_t begin = 0;  // of the global batch
   while (const auto window = loader.next_window()) {
-    if (stop.received()) return std::nullopt;
+    if (stop.received()) sum[2] = 1;
+    if (stop.received()) break;
     const data::Batch& batch = window->micro_batches.front();
     const nn::Variable logits = model.forward(batch.input.to(dtype));
-    loss_sum += nn::cross_entropy(logits, batch.target).data().item() * static_cast<double>(window->rows);
-    correct += count_correct(logits.data(), batch.target);
+    nn::CrossEntropyOptions options;
+    options.reduction = nn::Reduction::sum;  // a rank may have no rows
+    sum[0] += nn::cross_entropy(logits, batch.target, options).data().item();
+    sum[1] += static_cast<double>(count_correct(logits.data(), batch.target));
     if (outputs) {
-      if (rows == 0) *outputs = core::Tensor::empty({dataset->size(), logits.size(1)}, {.dtype = dtype});
-      outputs->slice(0, rows, rows + window->rows).copy_from(logits.data());
+      if (begin == 0) *outputs = core::Tensor::zeros({dataset->size(), logits.size(1)}, {.dtype = dtype});
+      outputs->slice(0, begin + ranks.rank(), begin + window->rows, ranks.size()).copy_from(logits.data());
     }
-    rows += window->rows;
+    begin += window->rows;
   }
-  const double loss = loss_sum / static_cast<double>(rows);
-  if (!std::isfinite(loss))
+  ranks.group()->all_reduce(sums, {.label = "evaluation"})->wait();
+  if (sum[2] > 0) return std::nullopt;
+  if (outputs) ranks.group()->all_reduce(*outputs, {.label = "outputs"})->wait();  // each row is one rank's, else zero
+  const auto samples = static_cast<double>(dataset->size());
+  if (!std::isfinite(sum[0]))
     core::fail("the evaluation's loss is {}: the weights or the data hold values that are not finite or too large",
-               loss);
-  return Evaluation{.loss = loss, .accuracy = static_cast<double>(correct) / static_cast<double>(rows)};
+               sum[0] / samples);
+  return Evaluation{.loss = sum[0] / samples, .accuracy = sum[1] / samples};
 }
 
 }  // namespace tandem::train

@@ -6,12 +6,13 @@
 #include <exception>
 #include <new>
 
+#include "tandem/distributed/error.h"
 #include "tools/train/command_line.h"
 #include "tools/train/run.h"
 
 namespace {
 
-constexpr int kFailed = 1, kWrongUsage = 2, kSignal = 128;
+constexpr int kFailed = 1, kWrongUsage = 2, kPeerFailed = 3, kSignal = 128;
 
 // The last thing that is printed, and always one line.
 int fail(int code, std::string cause) {
@@ -33,6 +34,8 @@ int main(int argc, char** argv) {
     return fail(kSignal + signal, fmt::format("ended by signal {} ({})", signal, strsignal(signal)));
   } catch (const tandem::train::UsageError& error) {
     return fail(kWrongUsage, error.what());
+  } catch (const tandem::distributed::PeerError& error) {
+    return fail(kPeerFailed, error.what());
   } catch (const std::bad_alloc&) {
     return fail(kFailed, "out of memory");
   } catch (const std::exception& error) {

@@ -70,7 +70,10 @@ void Metrics::update(const UpdateReport& r) {
                               {"data_ms", rounded(r.data_ms)},
                               {"forward_ms", rounded(r.forward_ms)},
                               {"backward_ms", rounded(r.backward_ms)},
-                              {"optimizer_ms", rounded(r.optimizer_ms)}};
+                              {"comm_ms", rounded(r.comm_ms)},
+                              {"comm_exposed_ms", rounded(r.comm_exposed_ms)},
+                              {"optimizer_ms", rounded(r.optimizer_ms)},
+                              {"all_reduces", r.all_reduces}};
   if (r.grad_norm) line["grad_norm"] = *r.grad_norm;
   write(line);
 }

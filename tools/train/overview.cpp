@@ -43,8 +43,8 @@ std::string describe_optimizer(const Settings& settings) {
 
 }  // namespace
 
-void print_overview(const Settings& settings, const DataSource& data, const Length& length, const TrainingState& state,
-                    const std::optional<std::filesystem::path>& checkpoint) {
+void print_overview(const Settings& settings, const std::string& ranks, const DataSource& data, const Length& length,
+                    const TrainingState& state, const std::optional<std::filesystem::path>& checkpoint) {
   fmt::print("train\n");
   row("model", describe_model(settings, *state.model));
   row("data", describe_data(settings, data));
@@ -54,7 +54,8 @@ void print_overview(const Settings& settings, const DataSource& data, const Leng
     row("steps", describe_length(settings, length));
     row("optimizer", describe_optimizer(settings));
   }
-  row("compute", fmt::format("{}, {}, {} {}, seed {}", settings.device, settings.precision, *settings.threads,
+  row("ranks", ranks);
+  row("compute", fmt::format("{}, {}, {} {} a rank, seed {}", settings.device, settings.precision, *settings.threads,
                              *settings.threads == 1 ? "thread" : "threads", settings.seed));
   if (settings.out) row("out", *settings.out);
   if (settings.metrics) row("metrics", *settings.metrics);

@@ -9,9 +9,9 @@
 
 namespace tandem::train {
 
-/// `checkpoint` is what the run was resumed from.
-void print_overview(const Settings& settings, const DataSource& data, const Length& length, const TrainingState& state,
-                    const std::optional<std::filesystem::path>& checkpoint);
+/// `ranks` as Ranks::describe(). `checkpoint` is what the run was resumed from.
+void print_overview(const Settings& settings, const std::string& ranks, const DataSource& data, const Length& length,
+                    const TrainingState& state, const std::optional<std::filesystem::path>& checkpoint);
 
 /// "1,199,882".
 std::string with_commas(std::int64_t number);

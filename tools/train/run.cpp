@@ -6,7 +6,11 @@
 #include "tandem/core/ops/reduce.h"
 #include "tandem/core/parallel.h"
 #include "tandem/data/safetensors.h"
+#include "tandem/distributed/error.h"
+#include "tools/train/command_line.h"
+#include "tools/train/forced_end.h"
 #include "tools/train/overview.h"
+#include "tools/train/ranks.h"
 #include "tools/train/run_folder.h"
 #include "tools/train/trainer.h"
 
@@ -43,13 +47,13 @@ void check_position(const Settings& settings, const Length& length, const Traini
 }
 
 // The state that --resume continues from. Where there is none yet the run begins, so that one command serves both.
-std::optional<std::filesystem::path> resume(const Settings& settings, const DataSource& data, const Length& length,
-                                            TrainingState& state) {
+std::optional<std::filesystem::path> resume(const Settings& settings, const Ranks& ranks, const DataSource& data,
+                                            const Length& length, TrainingState& state) {
   if (!settings.resume) return std::nullopt;
   const std::string folder = *checkpoint_folder(settings);
   const auto checkpoint = newest_checkpoint(folder);
   if (checkpoint) {
-    load_checkpoint(*checkpoint, state, run_identity(settings, data.train->size()));
+    load_checkpoint(*checkpoint, state, run_identity(settings, ranks.size(), data.train->size()));
     try {
       if (!settings.eval_only) check_position(settings, length, state);
     } catch (const core::Error& error) {
@@ -76,51 +80,81 @@ void save_gradients(const std::string& path, const nn::Module& model) {
 }
 
 // Evaluates where that is due, and once more where outputs are wanted.
-void evaluate_at_end(const Settings& settings, const DataSource& data, const TrainingState& state, bool is_due,
-                     const StopSignal& stop, Metrics& metrics, Progress& progress) {
+void evaluate_at_end(const Settings& settings, Ranks& ranks, const DataSource& data, const TrainingState& state,
+                     bool is_due, const StopSignal& stop, Metrics& metrics, Progress& progress) {
   if (!is_due && !settings.save_outputs) return;
   core::Tensor outputs;
   const auto result =
-      evaluate(*state.model, data.test, settings.batch_size, stop, settings.save_outputs ? &outputs : nullptr);
+      evaluate(ranks, *state.model, data.test, settings.batch_size, stop, settings.save_outputs ? &outputs : nullptr);
   if (!result) return;
   if (is_due) {
     metrics.evaluation(epoch_number(state), *result);
     progress.evaluation(epoch_number(state), state.step(), *result);
   }
-  if (settings.save_outputs) data::save_safetensors(*settings.save_outputs, {{"output", outputs}});
+  if (settings.save_outputs && ranks.is_first()) data::save_safetensors(*settings.save_outputs, {{"output", outputs}});
 }
 
-}  // namespace
+// Before the first update: what would make ranks compute different things, named while nothing is lost.
+void verify_ranks(Ranks& ranks, const Settings& settings, const DataSource& data, const TrainingState& state) {
+  ranks.verify("the ranks' settings", settings_of_run(settings));
+  ranks.verify("what the ranks read",
+               {fmt::format("{} training and {} test samples", data.train->size(), data.test->size()),
+                fmt::format("checkpoints up to step {}", state.step())});
+}
 
-int run(const Settings& settings) {
+int run_rank(const Settings& given, Ranks& ranks) {
+  const Settings settings = settings_of_rank(given, ranks);
   core::set_num_threads(static_cast<int>(*settings.threads));
   const DataSource data = open_data(settings);
-  const Length length = run_length(settings, data.train->size());
+  const Length length = run_length(settings, ranks.size(), data.train->size());
   TrainingState state = initial_state(settings, length);
   check_fits(settings, *state.model, *data.train);
-  const auto checkpoint = resume(settings, data, length, state);
+  const auto checkpoint = resume(given, ranks, data, length, state);
+  verify_ranks(ranks, given, data, state);
   RunFolder folder(settings);
   Metrics metrics = folder.begin(state.step());
-  print_overview(settings, data, length, state, checkpoint);
+  if (ranks.is_first()) print_overview(settings, ranks.describe(), data, length, state, checkpoint);
 
   const StopSignal stop;
   Progress progress(settings.progress, length);
-  Trainer trainer(settings, data, length, state, metrics, progress, folder.checkpoints(), stop);
+  Trainer trainer(settings, ranks, data, length, state, metrics, progress, folder.checkpoints(), stop);
   const std::int64_t first_step = state.step();
   if (!settings.eval_only) trainer.run();
   const bool has_trained = state.step() > first_step;
 
-  if (has_trained) check_weights(*state.model);
-  if (folder.checkpoints() && has_trained)
-    folder.checkpoints()->save(state, run_identity(settings, data.train->size()));
+  if (has_trained) {
+    check_weights(*state.model);
+    trainer.save_checkpoint();
+  }
   if (settings.save_weights) data::save_safetensors(*settings.save_weights, state.model->state_dict());
   if (settings.save_grads) save_gradients(*settings.save_grads, *state.model);
   const bool is_due = settings.eval_only || (has_trained && settings.eval_every != 0 && !trainer.is_evaluated());
-  if (!stop.received()) evaluate_at_end(settings, data, state, is_due, stop, metrics, progress);
-  metrics.done(!stop.received(), state.step(), *state.model);
-  if (stop.received()) return stop.received();
+  if (trainer.stopped_by() == 0) evaluate_at_end(settings, ranks, data, state, is_due, stop, metrics, progress);
+  ranks.verify("the ranks' weights", {"weights with hash " + weights_hash(*state.model)});
+  const int signal = ranks.any_signal(trainer.stopped_by() ? trainer.stopped_by() : stop.received());
+  metrics.done(signal == 0, state.step(), *state.model);
+  ranks.world().leave();
+  if (signal) return signal;
   progress.line(settings.eval_only ? "done" : fmt::format("done: {} of {} steps", state.step(), length.total_steps));
   return 0;
+}
+
+// Another rank's failure reaches this one at its next wait; a rank that does not wait is ended after this.
+constexpr std::chrono::milliseconds kGrace{3000};
+
+}  // namespace
+
+int run(const Settings& settings) {
+  Ranks ranks(settings);
+  const ForcedEnd forced_end(ranks.world().watch(), kGrace);
+  try {
+    return run_rank(settings, ranks);
+  } catch (const distributed::PeerError&) {
+    throw;
+  } catch (const std::exception& error) {
+    ranks.report(error.what());
+    throw;
+  }
 }
 
 }  // namespace tandem::train

@@ -29,9 +29,11 @@ template <class T>
 struct Allowed {
   std::string text;
   std::function<bool(const T&)> check = [](const T&) { return true; };
+  bool is_path = false;  ///< of the rank's machine
 };
 
 Allowed<std::string> any_text(const char* text) { return {.text = text}; }
+Allowed<std::string> path(const char* text) { return {.text = text, .is_path = true}; }
 Allowed<bool> on_or_off() { return {.text = "true or false"}; }
 Allowed<std::int64_t> at_least(std::int64_t low) {
   return {fmt::format("a whole number, at least {}", low), [low](std::int64_t value) { return value >= low; }};
@@ -129,6 +131,7 @@ class Table {
                 .help = help,
                 .allowed = allowed.text,
                 .is_switch = std::is_same_v<T, bool>,
+                .is_of_one_rank = allowed.is_path,
                 .read = [&field, allowed](const std::string& text) { return read(text, field, allowed); },
                 .read_json = [&field, allowed](const json& value) { return read_json(value, field, allowed); },
                 .write_json = [&field] { return write_json(field); }});
@@ -147,8 +150,7 @@ void add_model_and_length(Table& table, Settings& s) {
   table.row("dropout", s.dropout, fraction(1, true), "Overrides every dropout rate of the model");
   table.row("data", s.data, data_name(),
             "What it is trained on [fashion-mnist]; FILE: safetensors with input and target, in file order");
-  table.row("data-dir", s.data_dir, any_text("a folder"),
-            "Where fashion-mnist [Debian's package], mnist or cifar10 lies");
+  table.row("data-dir", s.data_dir, path("a folder"), "Where fashion-mnist [Debian's package], mnist or cifar10 lies");
   table.row("synthetic-samples", s.synthetic_samples, between(1, std::int64_t{1} << 31),
             "Training samples of --data synthetic [4096]");
   table.group("Length");
@@ -159,6 +161,35 @@ void add_model_and_length(Table& table, Settings& s) {
             "Updates, over as many epochs as needed; with --epochs: whichever is reached first");
   table.row("eval-every", s.eval_every, at_least(0),
             "Updates between evaluations, 0: none at all [each epoch]; one at the end");
+}
+
+void add_ranks(Table& table, Settings& s) {
+  table.group("Ranks");
+  table.row("rank", s.rank, at_least(0), "Number of this process [RANK, or what mpirun and srun set, else 0]")
+      .of_one_process();
+  table.row("world-size", s.world_size, at_least(1), "Number of processes [WORLD_SIZE, ..., else 1]").of_one_process();
+  table.row("local-rank", s.local_rank, at_least(0), "Number of this process on its machine [LOCAL_RANK, ..., counted]")
+      .of_one_process();
+  table
+      .row("local-world-size", s.local_world_size, at_least(1),
+           "Processes on this machine [LOCAL_WORLD_SIZE, ..., counted]")
+      .of_one_process();
+  table
+      .row("init", s.init, any_text("env://, tcp://HOST:PORT or file:///PATH"),
+           "Where ranks meet [env://: MASTER_ADDR and MASTER_PORT]")
+      .of_one_process();
+  table
+      .row("interface", s.interface, any_text("a network interface's name or address"),
+           "Of this rank [the one that routes to where ranks meet]")
+      .of_one_process();
+  table.row("backend", s.backend, one_of({"gloo"}), "What gradients travel through [gloo]");
+  table.row("bucket-cap-mb", s.bucket_cap_mb, not_negative(),
+            "MiB of gradients that travel together, 0: each alone [25]");
+  table.row("first-bucket-mb", s.first_bucket_mb, not_negative(), "The same for the bucket that is reduced first [1]");
+  table.row("no-broadcast-buffers", s.no_broadcast_buffers, on_or_off(),
+            "Leave each rank its own batch-norm statistics between evaluations");
+  table.row("timeout-s", s.timeout_s, between(1, 1000000), "Seconds that any wait on another rank may take [300]")
+      .is_of_one_rank = true;
 }
 
 void add_optimization(Table& table, Settings& s) {
@@ -181,33 +212,35 @@ void add_computation(Table& table, Settings& s) {
   table.group("Computation");
   table.row("device", s.device, one_of({"cpu"}), "Where it is computed [cpu]");
   table.row("precision", s.precision, one_of({"fp32", "fp64"}), "Of all arithmetic [fp32]");
-  table.row("threads", s.threads, between(1, 1024), "Compute threads [cores]");
+  table.row("threads", s.threads, between(1, 1024), "Compute threads of a rank [cores / ranks of this machine]")
+      .is_of_one_rank = true;
   table.row("seed", s.seed, at_least(0), "Of initial weights, order of samples, and dropout [0]");
 }
 
 void add_files(Table& table, Settings& s) {
   table.group("Weights and results");
-  table.row("init-weights", s.init_weights, any_text("a file"), "Weights to begin with (safetensors, PyTorch's names)");
-  table.row("save-weights", s.save_weights, any_text("a file"), "Weights at the end");
-  table.row("save-grads", s.save_grads, any_text("a file"), "Gradients of the last update, as the optimizer got them");
+  table.row("init-weights", s.init_weights, path("a file"), "Weights to begin with (safetensors, PyTorch's names)");
+  table.row("save-weights", s.save_weights, path("a file"), "Weights at the end");
+  table.row("save-grads", s.save_grads, path("a file"), "Gradients of the last update, as the optimizer got them");
   table.row("eval-only", s.eval_only, on_or_off(), "Only evaluate, on the test data");
-  table.row("save-outputs", s.save_outputs, any_text("a file"),
+  table.row("save-outputs", s.save_outputs, path("a file"),
             "Outputs for the test data, in its order, in evaluation mode");
   table.group("The run");
-  table.row("config", s.config, any_text("a file"), "Settings by their flags' names, in JSON; flags win")
-      .is_of_one_call = true;
-  table.row("out", s.out, any_text("a folder"), "Run folder: config.json, metrics.jsonl, checkpoints/");
+  table.row("config", s.config, path("a file"), "Settings by their flags' names, in JSON; flags win").is_of_one_call =
+      true;
+  table.row("out", s.out, path("a folder"), "Run folder: config.json, metrics.jsonl, checkpoints/");
   table.row("overwrite", s.overwrite, on_or_off(), "Replace the run that is in --out or --checkpoint-dir")
-      .is_of_one_call = true;
-  table.row("metrics", s.metrics, any_text("a file"), "JSON lines: one for each update and evaluation");
-  table.row("checkpoint-dir", s.checkpoint_dir, any_text("a folder"),
-            "Where checkpoints are kept [checkpoints in --out]");
+      .of_one_process();
+  table.row("metrics", s.metrics, path("a file"), "JSON lines: one for each update and evaluation");
+  table.row("checkpoint-dir", s.checkpoint_dir, path("a folder"), "Where checkpoints are kept [checkpoints in --out]");
   table.row("checkpoint-every", s.checkpoint_every, at_least(1),
             "Updates between checkpoints [each epoch]; one at the end; the newest three are kept");
   table.row("resume", s.resume, on_or_off(), "Continue from the newest checkpoint, where there is one").is_of_one_call =
       true;
-  table.row("progress", s.progress, one_of({"auto", "plain", "terminal", "none"}),
-            "terminal: one line that changes, plain: a line every few seconds [auto: by what stdout is]");
+  table
+      .row("progress", s.progress, one_of({"auto", "plain", "terminal", "none"}),
+           "terminal: one line that changes, plain: a line every few seconds [auto: by what stdout is]")
+      .is_of_one_rank = true;
 }
 
 // Insertions, deletions and replacements that turn one into the other (Levenshtein, 1965).
@@ -229,6 +262,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::vector<Setting> setting_table(Settings& settings) {
   Table table;
   add_model_and_length(table, settings);
+  add_ranks(table, settings);
   add_optimization(table, settings);
   add_computation(table, settings);
   add_files(table, settings);

@@ -20,6 +20,10 @@ struct Setting {
   std::string allowed;          ///< "a whole number, at least 1"
   bool is_switch = false;       ///< given without a value
   bool is_of_one_call = false;  ///< how this call treats what lies there (--overwrite), not a property of the run
+  bool is_of_one_rank = false;  ///< may differ between the ranks of a run
+
+  /// Who this process is, as opposed to what the run is.
+  void of_one_process() { is_of_one_call = is_of_one_rank = true; }
 
   /// Sets the field; false where the text is no allowed value.
   std::function<bool(const std::string&)> read;

@@ -1,7 +1,5 @@
 #include "tools/train/settings.h"
 
-#include <omp.h>
-
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -99,7 +97,6 @@ void resolve(Settings& settings) {
   if (!settings.epochs && !settings.steps) settings.epochs = 1;
   resolve_optimizer(settings);
   resolve_schedule(settings);
-  if (!settings.threads) settings.threads = omp_get_num_procs();
   check_checkpoints(settings);
   check_eval_only(settings);
   check_results(settings);

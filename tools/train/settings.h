@@ -37,6 +37,15 @@ struct Settings {
   std::int64_t accumulation_steps = 1;
   std::optional<std::int64_t> epochs, steps, eval_every;
 
+  // Ranks.
+  std::optional<std::int64_t> rank, world_size, local_rank, local_world_size;
+  std::string init = "env://";
+  std::optional<std::string> interface;
+  std::string backend = "gloo";
+  double bucket_cap_mb = 25, first_bucket_mb = 1;
+  bool no_broadcast_buffers = false;
+  std::int64_t timeout_s = 300;
+
   // Optimization.
   std::string optimizer = "sgd";
   std::optional<double> lr, momentum, weight_decay, clip_grad_norm;

@@ -1,5 +1,6 @@
 #include "tools/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -35,18 +36,59 @@ void check_finite(const char* what, double value, const UpdateReport& report) {
         what, value, report.step, report.epoch);
 }
 
-data::Sampler make_sampler(const Settings& settings, const DataSource& source) {
+data::Sampler make_sampler(const Settings& settings, const Ranks& ranks, const DataSource& source) {
   return data::Sampler({.samples = source.train->size(),
                         .batch_size = settings.batch_size,
+                        .rank = ranks.rank(),
+                        .world_size = ranks.size(),
                         .shuffle = source.shuffle,
                         .seed = static_cast<std::uint64_t>(settings.seed)});
 }
 
 }  // namespace
 
-Trainer::Trainer(const Settings& settings, const DataSource& data, const Length& length, TrainingState& state,
-                 Metrics& metrics, Progress& progress, CheckpointFolder* checkpoints, const StopSignal& stop)
+class Trainer::Exchange {
+ public:
+  Exchange(distributed::ProcessGroup& group, const StopSignal& stop) : group_(group), stop_(stop) {}
+
+  /// Once this rank's loss is known: on its way while backward computes.
+  void begin(double loss) {
+    values_ = core::Tensor::zeros({2 * std::int64_t{group_.size()}}, {.dtype = core::DType::float64});
+    double* mine = values_.mutable_data<double>() + 2 * group_.rank();
+    mine[0] = loss;
+    mine[1] = stop_.received();
+    // A sum of which each number is one rank's: added up below in the same order on all ranks.
+    work_ = group_.all_reduce(values_, {.label = "loss"});
+  }
+  void wait() { work_->wait(); }
+  double loss() const { return sum(0); }
+  /// The signal that some rank got, else 0.
+  int stopped_by() const {
+    const double* values = values_.data<double>();
+    double signal = 0;
+    for (int r = 0; r < group_.size(); ++r) signal = std::max(signal, values[2 * r + 1]);
+    return static_cast<int>(signal);
+  }
+
+ private:
+  double sum(int offset) const {
+    const double* values = values_.data<double>();
+    double total = 0;
+    for (int r = 0; r < group_.size(); ++r) total += values[2 * r + offset];
+    return total;
+  }
+
+  distributed::ProcessGroup& group_;
+  const StopSignal& stop_;
+  core::Tensor values_;  // [W, 2]: loss, signal
+  distributed::WorkPtr work_;
+};
+
+Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data, const Length& length,
+                 TrainingState& state, Metrics& metrics, Progress& progress, CheckpointFolder* checkpoints,
+                 const StopSignal& stop)
     : settings_(settings),
+      ranks_(ranks),
       data_(data),
       length_(length),
       state_(state),
@@ -54,8 +96,12 @@ Trainer::Trainer(const Settings& settings, const DataSource& data, const Length&
       progress_(progress),
       checkpoints_(checkpoints),
       stop_(stop),
+      ddp_(*state.model, ranks.group(),
+           {.bucket_cap_mb = settings.bucket_cap_mb,
+            .first_bucket_mb = settings.first_bucket_mb,
+            .broadcast_buffers = !settings.no_broadcast_buffers}),
       parameters_(state.model->parameters()),
-      sampler_(make_sampler(settings, data)),
+      sampler_(make_sampler(settings, ranks, data)),
       loader_(data.train, sampler_, {.accumulation_steps = settings.accumulation_steps}) {}
 
 void Trainer::run() {
@@ -86,33 +132,51 @@ void Trainer::run_epoch() {
 }
 
 void Trainer::update(const data::Window& window, UpdateReport& report) {
-  nn::Module& model = *state_.model;
-  const core::DType dtype = parameters_.front().dtype();
-  nn::CrossEntropyOptions loss_options;
-  loss_options.label_smoothing = settings_.label_smoothing;
+  ranks_.world().watch().note_step(report.step);
   report.rows = window.rows;
-
   state_.optimizer->zero_grad();
-  for (std::size_t m = 0; m < window.micro_batches.size(); ++m) {
-    const data::Batch& batch = window.micro_batches[m];
-    // The gradient of the mean over all rows of the window is the sum of the micro-steps' mean gradients, each by its
-    // share.
-    const double share = static_cast<double>(batch.target.size(0)) / static_cast<double>(window.rows);
-    nn::Variable loss;
-    {
-      const Phase phase("forward", report.forward_ms);
-      model.set_random_context({.seed = static_cast<std::uint64_t>(settings_.seed),
-                                .epoch = state_.epoch(),
-                                .step = static_cast<std::uint32_t>(state_.step()),
-                                .shard = static_cast<std::uint32_t>(m)});
-      loss = nn::cross_entropy(model.forward(batch.input.to(dtype)), batch.target, loss_options);
-      report.loss += share * loss.data().item();
-    }
-    check_finite("loss", report.loss, report);
-    const Phase phase("backward", report.backward_ms);
-    loss.backward({.gradient = core::Tensor::scalar(share, dtype)});
+  Exchange exchange(*ranks_.group(), stop_);
+  for (std::size_t m = 0; m + 1 < window.micro_batches.size(); ++m) {
+    const auto local_only = ddp_.no_sync();
+    forward_backward(window, m, exchange, report);
   }
+  forward_backward(window, window.micro_batches.size() - 1, exchange, report);
 
+  const distributed::IterationRecord& sent = ddp_.reducer().last_iteration();
+  report.comm_ms = sent.communication_ms();
+  report.comm_exposed_ms = sent.exposed_ms();
+  report.all_reduces = static_cast<std::int64_t>(sent.buckets.size());
+  exchange.wait();
+  report.loss = exchange.loss();
+  stopped_by_ = exchange.stopped_by();
+  check_finite("loss", report.loss, report);
+  step(report);
+}
+
+void Trainer::forward_backward(const data::Window& window, std::size_t micro_step, Exchange& exchange,
+                               UpdateReport& report) {
+  const data::Batch& batch = window.micro_batches[micro_step];
+  const core::DType dtype = parameters_.front().dtype();
+  const auto rows = static_cast<double>(window.rows);
+  nn::CrossEntropyOptions options;
+  options.label_smoothing = settings_.label_smoothing;
+  options.reduction = nn::Reduction::sum;
+  nn::Variable loss;
+  {
+    const Phase phase("forward", report.forward_ms);
+    state_.model->set_random_context({.seed = static_cast<std::uint64_t>(settings_.seed),
+                                      .epoch = state_.epoch(),
+                                      .step = static_cast<std::uint32_t>(state_.step()),
+                                      .shard = static_cast<std::uint32_t>(micro_step * ranks_.size() + ranks_.rank())});
+    loss = nn::cross_entropy(ddp_.forward(batch.input.to(dtype)), batch.target, options);
+    report.loss += loss.data().item() / rows;
+  }
+  if (micro_step + 1 == window.micro_batches.size()) exchange.begin(report.loss);
+  const Phase phase("backward", report.backward_ms);
+  loss.backward({.gradient = core::Tensor::scalar(ranks_.size() / rows, dtype)});
+}
+
+void Trainer::step(UpdateReport& report) {
   const Phase phase("optimizer", report.optimizer_ms);
   if (settings_.clip_grad_norm) {
     report.grad_norm = optim::clip_grad_norm(parameters_, *settings_.clip_grad_norm);
@@ -131,15 +195,20 @@ void Trainer::after_update(const UpdateReport& report) {
   const auto is_due = [&](const std::optional<std::int64_t>& every) {
     return every ? *every > 0 && report.step % *every == 0 : epoch_ended;
   };
-  if (is_due(settings_.eval_every) && !stop_.received()) {
-    if (const auto result = evaluate(*state_.model, data_.test, settings_.batch_size, stop_)) {
+  if (is_due(settings_.eval_every) && stopped_by_ == 0) {
+    ddp_.sync_buffers();
+    if (const auto result = evaluate(ranks_, *state_.model, data_.test, settings_.batch_size, stop_)) {
       metrics_.evaluation(report.epoch, *result);
       progress_.evaluation(report.epoch, report.step, *result);
       evaluated_step_ = report.step;
     }
   }
-  if (checkpoints_ && is_due(settings_.checkpoint_every))
-    checkpoints_->save(state_, run_identity(settings_, data_.train->size()));
+  if (is_due(settings_.checkpoint_every)) save_checkpoint();
+}
+
+void Trainer::save_checkpoint() {
+  ddp_.sync_buffers();
+  if (checkpoints_) checkpoints_->save(state_, run_identity(settings_, ranks_.size(), data_.train->size()));
 }
 
 std::int64_t epoch_number(const TrainingState& state) {

@@ -3,36 +3,53 @@
 // Words: a window is what one update is computed from, up to accumulation-steps micro-steps of batch-size rows each.
 // The window at an epoch's end may have fewer micro-steps, and its last one fewer rows; the loss is always the mean
 // over the rows that it has.
+//
+// Ranks take every W-th row of a global batch, so in one micro-step a rank may have fewer rows than others, or none.
+// Each scales the sum of its losses by W / rows of the window; DistributedDataParallel averages over W; what remains is
+// the mean over all rows, exactly.
 #pragma once
 
 #include "tandem/data/loader.h"
+#include "tandem/distributed/distributed_data_parallel.h"
 #include "tools/train/checkpoint.h"
 #include "tools/train/data_source.h"
 #include "tools/train/metrics.h"
 #include "tools/train/progress.h"
+#include "tools/train/ranks.h"
 
 namespace tandem::train {
 
 class Trainer {
  public:
   /// All of these must outlive it. `checkpoints` may be null.
-  Trainer(const Settings& settings, const DataSource& data, const Length& length, TrainingState& state,
+  Trainer(const Settings& settings, Ranks& ranks, const DataSource& data, const Length& length, TrainingState& state,
           Metrics& metrics, Progress& progress, CheckpointFolder* checkpoints, const StopSignal& stop);
 
-  /// Trains from where the state is to the end of the run, or to the update during which a signal came. Gradients of
-  /// the last update are left in the model. Throws Error where the loss or the gradients' norm is no longer finite.
+  /// Collective. Trains from where the state is to the end of the run, or to the update during which a signal came to
+  /// any rank. Gradients of the last update are left in the model. Throws Error where the loss or the gradients' norm
+  /// is no longer finite.
   void run();
+  /// The signal that ended it before its time, the same on all ranks; else 0.
+  int stopped_by() const { return stopped_by_; }
+  /// Collective. Keeps the state as it is now, where the run keeps checkpoints.
+  void save_checkpoint();
 
   /// Whether the state is as it was evaluated last.
   bool is_evaluated() const { return evaluated_step_ == state_.step(); }
 
  private:
-  bool is_finished() const { return state_.step() >= length_.total_steps || stop_.received(); }
+  /// What ranks tell each other in each update: the loss, and whether one of them was asked to stop.
+  class Exchange;
+
+  bool is_finished() const { return state_.step() >= length_.total_steps || stopped_by_ != 0; }
   void run_epoch();
   void update(const data::Window& window, UpdateReport& report);
+  void forward_backward(const data::Window& window, std::size_t micro_step, Exchange& exchange, UpdateReport& report);
+  void step(UpdateReport& report);
   void after_update(const UpdateReport& report);
 
   const Settings& settings_;
+  Ranks& ranks_;
   const DataSource& data_;
   const Length length_;
   TrainingState& state_;
@@ -41,10 +58,12 @@ class Trainer {
   CheckpointFolder* checkpoints_;
   const StopSignal& stop_;
 
+  distributed::DistributedDataParallel ddp_;
   std::vector<nn::Variable> parameters_;
   data::Sampler sampler_;
   data::Loader loader_;
   std::int64_t evaluated_step_ = -1;
+  int stopped_by_ = 0;
 };
 
 /// The number of the epoch that the last update belonged to, counted from 1; 0 before the first update.

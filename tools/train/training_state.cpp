@@ -56,8 +56,11 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b !
 
 }  // namespace
 
-Length run_length(const Settings& settings, std::int64_t samples) {
-  const std::int64_t micro_steps = divide_up(samples, settings.batch_size);
+Length run_length(const Settings& settings, int ranks, std::int64_t samples) {
+  std::int64_t global_batch = 0;
+  if (__builtin_mul_overflow(settings.batch_size, std::int64_t{ranks}, &global_batch))
+    fail_usage("--batch-size {} on {} ranks is more than can be counted", settings.batch_size, ranks);
+  const std::int64_t micro_steps = divide_up(samples, global_batch);
   Length length{.steps_per_epoch = divide_up(micro_steps, settings.accumulation_steps)};
   length.total_steps = settings.steps.value_or(std::numeric_limits<std::int64_t>::max());
   std::int64_t of_epochs = 0;

@@ -20,8 +20,9 @@ struct Length {
   std::int64_t total_steps = 0;
 };
 
-/// --epochs, --steps or both on `samples` training samples. Throws UsageError where that is more than can be counted.
-Length run_length(const Settings& settings, std::int64_t samples);
+/// --epochs, --steps or both on `samples` training samples, a batch a rank and micro-step. Throws UsageError where that
+/// is more than can be counted.
+Length run_length(const Settings& settings, int ranks, std::int64_t samples);
 
 struct TrainingState {
   std::shared_ptr<nn::Module> model;

@@ -9,14 +9,17 @@ namespace tandem::train {
 struct UpdateReport {
   std::int64_t step = 0;   ///< updates made, this one included
   std::int64_t epoch = 0;  ///< counted from 1
-  double loss = 0;         ///< mean over all rows of the window
+  double loss = 0;         ///< mean over all rows of the window, of all ranks
   double lr = 0;
-  std::int64_t rows = 0;
+  std::int64_t rows = 0;  ///< of all ranks
 
   // Wall clock. `step_ms` is from the wait for the window to the end of the optimizer.
   double step_ms = 0;
   double data_ms = 0;  ///< waited for data
   double forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
+  double comm_ms = 0;            ///< from the first launch of a gradient all-reduce to the last one's end
+  double comm_exposed_ms = 0;    ///< of it, what backward waited for after its last node
+  std::int64_t all_reduces = 0;  ///< of gradients
 
   std::optional<double> grad_norm = std::nullopt;  ///< before clipping, where it was computed
 

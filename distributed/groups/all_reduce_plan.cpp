@@ -1,0 +1,150 @@
+// The plans.
+#include "tandem/distributed/groups/all_reduce_plan.h"
+
+#include <algorithm>
+
+namespace tandem::distributed {
+
+namespace {
+
+using Kind = Step::Kind;
+
+int modulo(int value, int size) { return ((value % size) + size) % size; }
+
+// numel * part / parts without leaving 64 bits.
+std::int64_t fraction(std::int64_t numel, std::int64_t part, std::int64_t parts) {
+  return numel / parts * part + numel % parts * part / parts;
+}
+
+std::vector<Range> segments_of(Range range, std::int64_t segment) {
+  std::vector<Range> segments;
+  for (std::int64_t begin = range.begin; begin < range.end; begin += segment)
+    segments.push_back({begin, std::min(range.end, begin + segment)});
+  return segments;
+}
+
+void add_all(Plan& plan, Kind kind, int peer, Range range, std::int64_t segment, bool is_first = false) {
+  for (const Range& part : segments_of(range, segment)) plan.push_back({kind, peer, part, is_first});
+}
+
+// Receives a range segment by segment and passes each one on as soon as it is there.
+void add_relay(Plan& plan, Kind kind, int from, int to, Range range, std::int64_t segment, bool passes_on) {
+  for (const Range& part : segments_of(range, segment)) {
+    plan.push_back({kind, from, part, kind == Kind::receive_reduce});
+    if (passes_on) plan.push_back({Kind::send, to, part, false});
+  }
+}
+
+// The steps of the ring; `then_gathers`: the last reduced chunk is passed on at once.
+void add_reduce_scatter(Plan& plan, int rank, int size, std::int64_t numel, std::int64_t segment, bool then_gathers) {
+  const int left = modulo(rank - 1, size), right = modulo(rank + 1, size);
+  add_all(plan, Kind::send, right, chunk_range(numel, size, left), segment, true);
+  for (int step = 0; step < size - 1; ++step) {
+    const Range range = chunk_range(numel, size, modulo(rank - 2 - step, size));
+    add_relay(plan, Kind::receive_reduce, left, right, range, segment, step < size - 2 || then_gathers);
+  }
+}
+
+void add_all_gather(Plan& plan, int rank, int size, std::int64_t numel, std::int64_t segment) {
+  for (int step = 0; step < size - 1; ++step) {
+    const Range range = chunk_range(numel, size, modulo(rank - 1 - step, size));
+    add_relay(plan, Kind::receive, modulo(rank - 1, size), modulo(rank + 1, size), range, segment, step < size - 2);
+  }
+}
+
+}  // namespace
+
+Range chunk_range(std::int64_t numel, int size, int chunk) {
+  return {fraction(numel, chunk, size), fraction(numel, chunk + 1, size)};
+}
+
+Plan ring_reduce_scatter(int rank, int size, std::int64_t numel, std::int64_t segment) {
+  Plan plan;
+  if (size > 1) add_reduce_scatter(plan, rank, size, numel, segment, false);
+  return plan;
+}
+
+Plan ring_all_gather(int rank, int size, std::int64_t numel, std::int64_t segment) {
+  Plan plan;
+  if (size > 1) add_all(plan, Kind::send, modulo(rank + 1, size), chunk_range(numel, size, rank), segment);
+  add_all_gather(plan, rank, size, numel, segment);
+  return plan;
+}
+
+Plan ring_all_reduce(int rank, int size, std::int64_t numel, std::int64_t segment) {
+  Plan plan;
+  if (size > 1) add_reduce_scatter(plan, rank, size, numel, segment, true);
+  add_all_gather(plan, rank, size, numel, segment);
+  return plan;
+}
+
+Plan halving_doubling_all_reduce(int rank, int size, std::int64_t numel, std::int64_t segment) {
+  Plan plan;
+  int power = 1;
+  while (power * 2 <= size) power *= 2;
+  const Range whole = {0, numel};
+  if (rank >= power) {  // hands its vector over and waits for the result
+    add_all(plan, Kind::send, rank - power, whole, segment, true);
+    add_all(plan, Kind::receive, rank - power, whole, segment);
+    return plan;
+  }
+  const bool is_folded = rank + power < size;
+  if (is_folded) add_all(plan, Kind::receive_reduce, rank + power, whole, segment, true);
+
+  struct Exchange {
+    int partner;
+    Range kept, given;
+  };
+  std::vector<Exchange> exchanges;
+  Range held = whole;
+  for (int distance = power / 2; distance > 0; distance /= 2) {
+    const std::int64_t middle = held.begin + held.numel() / 2;
+    const Range lower = {held.begin, middle}, upper = {middle, held.end};
+    const bool keeps_lower = (rank & distance) == 0;
+    const Exchange exchange = {rank ^ distance, keeps_lower ? lower : upper, keeps_lower ? upper : lower};
+    const bool is_first = exchanges.empty() && !is_folded;
+    add_all(plan, Kind::send, exchange.partner, exchange.given, segment, is_first);
+    add_all(plan, Kind::receive_reduce, exchange.partner, exchange.kept, segment, is_first);
+    held = exchange.kept;
+    exchanges.push_back(exchange);
+  }
+  for (auto exchange = exchanges.rbegin(); exchange != exchanges.rend(); ++exchange) {
+    add_all(plan, Kind::send, exchange->partner, exchange->kept, segment);
+    add_all(plan, Kind::receive, exchange->partner, exchange->given, segment);
+  }
+  if (is_folded) add_all(plan, Kind::send, rank + power, whole, segment);
+  return plan;
+}
+
+Plan chain_broadcast(int rank, int size, int root, std::int64_t numel, std::int64_t segment) {
+  Plan plan;
+  if (size == 1) return plan;
+  const int place = modulo(rank - root, size), next = modulo(rank + 1, size);
+  if (place == 0) {
+    add_all(plan, Kind::send, next, {0, numel}, segment);
+  } else {
+    add_relay(plan, Kind::receive, modulo(rank - 1, size), next, {0, numel}, segment, place < size - 1);
+  }
+  return plan;
+}
+
+Plan tree_broadcast(int rank, int size, int root, std::int64_t numel, std::int64_t segment) {
+  Plan plan;
+  const int place = modulo(rank - root, size);
+  int distance = 1;  // the first in which this rank sends: it received in the one before
+  while (distance <= place) distance *= 2;
+  if (place > 0) add_all(plan, Kind::receive, modulo(rank - distance / 2, size), {0, numel}, segment);
+  for (; place + distance < size; distance *= 2)
+    add_all(plan, Kind::send, modulo(rank + distance, size), {0, numel}, segment);
+  return plan;
+}
+
+AllReduceKind choose_all_reduce(std::int64_t bytes, int size) {
+  // A direct exchange costs W - 1 messages a rank where halving-doubling costs 2 log2 W: with few ranks it wins.
+  if (bytes <= 16 * 1024 && size <= 4) return AllReduceKind::direct;
+  const bool is_power_of_two = (size & (size - 1)) == 0;
+  if (bytes <= (is_power_of_two ? 256 : 32) * 1024) return AllReduceKind::halving_doubling;
+  return AllReduceKind::ring;
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,187 @@
+// The queue, and what is said when a collective fails.
+#include "tandem/distributed/groups/queued_group.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "tandem/core/recorder.h"
+#include "tandem/distributed/error.h"
+
+namespace tandem::distributed {
+
+namespace {
+
+using Kind = Collective::Kind;
+
+// "all_reduce 17 of gradients, bucket 3 (conv1.weight)".
+std::string title_of(const Collective& collective, std::uint64_t sequence, const std::string& group) {
+  const bool is_between_two = collective.kind == Kind::send || collective.kind == Kind::recv;
+  std::string title = name(collective.kind);
+  title += is_between_two ? fmt::format(" {} rank {}", collective.kind == Kind::send ? "to" : "from", collective.peer)
+                          : fmt::format(" {}", sequence);
+  title += " of " + group;
+  if (!collective.label.empty()) title += ", " + collective.label;
+  return title;
+}
+
+}  // namespace
+
+QueuedGroup::QueuedGroup(const std::string& name, int rank, int size, GroupOptions options,
+                         std::unique_ptr<Transport> transport, Duplicate duplicate)
+    : ProcessGroup(name, rank, size),
+      options_(std::move(options)),
+      transport_(std::move(transport)),
+      duplicate_(std::move(duplicate)) {
+  if (size == 1) return;
+  runner_.emplace(*transport_, rank, size);
+  if (options_.watch) watching_ = options_.watch->on_failure([this](const Failure& failure) { abort(failure.cause); });
+  thread_ = std::thread([this] { run_all(); });
+}
+
+QueuedGroup::~QueuedGroup() {
+  watching_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+    changed_.notify_all();
+  }
+  if (!thread_.joinable()) return;
+  abort_if_busy();
+  thread_.join();
+}
+
+void QueuedGroup::abort_if_busy() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_running_ && queue_.empty()) return;
+  }
+  abort("the group was destroyed on this rank");
+}
+
+void QueuedGroup::abort(const std::string& cause) {
+  set_cause(cause);
+  if (transport_) transport_->abort();
+}
+
+WorkPtr QueuedGroup::submit(Collective collective) {
+  auto work = std::make_shared<Work>();
+  Job job(std::move(collective));
+  if (size() == 1) {
+    run_at_once(job, *work);
+    return work;
+  }
+  const std::lock_guard lock(mutex_);
+  queue_.push_back({std::move(job), work});
+  changed_.notify_one();
+  return work;
+}
+
+void QueuedGroup::run_at_once(const Job& job, Work& work) {
+  work.start();
+  std::exception_ptr error;
+  if (const auto aborted = cause()) {
+    error = std::make_exception_ptr(
+        PeerError(fmt::format("{}: {}", title_of(job.collective, sequence_, name()), *aborted)));
+  } else {
+    run_alone(job);
+  }
+  ++sequence_;
+  work.finish(error);
+}
+
+void QueuedGroup::run_all() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return is_stopping_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    const Issued issued = std::move(queue_.front());
+    queue_.pop_front();
+    is_running_ = true;
+    lock.unlock();
+    run_one(issued);
+    lock.lock();
+    is_running_ = false;
+  }
+}
+
+void QueuedGroup::run_one(const Issued& issued) {
+  const Collective& collective = issued.job.collective;
+  const char* what = distributed::name(collective.kind);
+  const core::RecordScope scope(what, "comm");
+  const std::string title = title_of(collective, sequence_, name());
+  issued.work->start();
+  try {
+    if (const auto aborted = cause()) throw TransportError(TransportError::Kind::aborted, -1, *aborted);
+    if (options_.watch) options_.watch->note(name(), static_cast<std::int64_t>(sequence_), title);
+    const std::int64_t bytes = runner_->run(issued.job, sequence_, Transport::Clock::now() + options_.timeout);
+    issued.work->finish(nullptr, bytes);
+  } catch (const TransportError& error) {
+    const std::exception_ptr failure = failure_of(error, title);
+    transport_->end();  // before the caller may free its memory
+    issued.work->finish(failure);
+    return;
+  } catch (...) {  // memory
+    set_cause("this rank failed in " + title);
+    transport_->abort();
+    transport_->end();
+    issued.work->finish(std::current_exception());
+    return;
+  }
+  if (collective.kind != Kind::send && collective.kind != Kind::recv) ++sequence_;
+  try {
+    transport_->end();
+  } catch (const TransportError&) {
+    // A peer that is gone when all is done: the next collective will say so.
+  }
+}
+
+std::exception_ptr QueuedGroup::failure_of(const TransportError& error, const std::string& title) {
+  const int peer = error.peer;
+  std::string reason;
+  int whose = peer;
+  switch (error.kind) {
+    case TransportError::Kind::aborted:
+      return std::make_exception_ptr(PeerError(fmt::format("{}: {}", title, cause().value_or("aborted"))));
+    case TransportError::Kind::lost:
+      reason = fmt::format("lost the connection to rank {}: {}", peer, error.what());
+      break;
+    case TransportError::Kind::mismatch:
+      reason = fmt::format("ranks differ: rank {} is in {}, rank {} in {}", peer, error.what(), rank(),
+                           runner_->signature().str());
+      whose = -1;
+      break;
+    case TransportError::Kind::deadline: {
+      reason = fmt::format("not done after {} s, waiting for rank {}",
+                           static_cast<double>(options_.timeout.count()) / 1000, peer);
+      const std::string missing =
+          options_.watch ? options_.watch->describe_missing(name(), static_cast<std::int64_t>(sequence_)) : "";
+      if (!missing.empty()) reason += ": " + missing;
+      break;
+    }
+  }
+  const std::string own_cause = fmt::format("{} (noticed by rank {} in {})", reason, rank(), title);
+  std::string first = own_cause;
+  if (options_.watch) first = options_.watch->report({.rank = whose, .reporter = rank(), .cause = own_cause}).cause;
+  first = set_cause(first);
+  transport_->abort();
+  const std::string message = fmt::format("{}: {}", title, first == own_cause ? reason : first);
+  switch (error.kind) {
+    case TransportError::Kind::deadline: return std::make_exception_ptr(TimeoutError(message));
+    case TransportError::Kind::mismatch: return std::make_exception_ptr(core::Error(message));
+    default: return std::make_exception_ptr(PeerError(message));
+  }
+}
+
+std::optional<std::string> QueuedGroup::cause() const {
+  const std::lock_guard lock(mutex_);
+  return cause_;
+}
+
+std::string QueuedGroup::set_cause(const std::string& cause) {
+  const std::lock_guard lock(mutex_);
+  if (!cause_) cause_ = cause;
+  return *cause_;
+}
+
+}  // namespace tandem::distributed

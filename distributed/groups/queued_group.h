@@ -1,0 +1,70 @@
+// QueuedGroup: a group whose collectives are run by a thread of its own, one after the other, over a transport.
+//
+// This is where failures become messages: a transport knows the peer and the reason, the group knows the collective and
+// what it was about, and the watch knows who failed first. After a failure the group is of no more use.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "tandem/distributed/groups/collective_runner.h"
+#include "tandem/distributed/groups/group_options.h"
+#include "tandem/distributed/groups/transport.h"
+#include "tandem/distributed/process_group.h"
+
+namespace tandem::distributed {
+
+class QueuedGroup final : public ProcessGroup {
+ public:
+  using Duplicate = std::function<std::shared_ptr<ProcessGroup>(const std::string& name)>;
+
+  /// `transport` is null, and there is no thread, where `size` is 1.
+  QueuedGroup(const std::string& name, int rank, int size, GroupOptions options, std::unique_ptr<Transport> transport,
+              Duplicate duplicate);
+  ~QueuedGroup() override;
+
+  std::shared_ptr<ProcessGroup> duplicate(const std::string& name) override { return duplicate_(name); }
+  void abort(const std::string& cause) override;
+  WorkPtr submit(Collective collective) override;
+
+ private:
+  struct Issued {
+    Job job;
+    WorkPtr work;
+  };
+
+  void run_all();
+  void run_one(const Issued& issued);
+  void run_at_once(const Job& job, Work& work);
+  /// What the collective ends with; tells the watch, and aborts the group.
+  std::exception_ptr failure_of(const TransportError& error, const std::string& title);
+  void abort_if_busy();
+  std::optional<std::string> cause() const;
+  /// The first cause stays.
+  std::string set_cause(const std::string& cause);
+
+  GroupOptions options_;
+  std::unique_ptr<Transport> transport_;
+  Duplicate duplicate_;
+  std::optional<CollectiveRunner> runner_;
+  std::uint64_t sequence_ = 0;  // of the next collective; send and recv do not count
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Issued> queue_;
+  bool is_running_ = false, is_stopping_ = false;
+  std::optional<std::string> cause_;  // the group is aborted
+
+  std::shared_ptr<void> watching_;
+  std::thread thread_;
+};
+
+}  // namespace tandem::distributed

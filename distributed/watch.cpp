@@ -1,0 +1,361 @@
+#include "tandem/distributed/watch.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tandem/distributed/beat.h"
+#include "tandem/distributed/error.h"
+
+namespace tandem::distributed {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxNamed = 5;  // ranks in one message
+constexpr Milliseconds kSlice{100};   // a wait that a failure may end looks for one so often
+constexpr Milliseconds kNow{0};
+
+/// A callback and the lock that its removal waits for. Recursive, since a callback may end its own subscription.
+struct Subscription {
+  std::recursive_mutex mutex;
+  std::function<void(const Failure&)> callback;
+
+  void call(const Failure& failure) {
+    const std::lock_guard lock(mutex);
+    if (const auto once = std::exchange(callback, nullptr)) {
+      try {
+        once(failure);
+      } catch (...) {  // Nobody is there to be told; the failure itself is what counts.
+      }
+    }
+  }
+  void remove() {
+    const std::lock_guard lock(mutex);
+    callback = nullptr;
+  }
+};
+
+double seconds(Milliseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+}  // namespace
+
+class Watch::Implementation {
+ public:
+  Implementation(std::shared_ptr<Store> store, int rank, int size, WatchOptions options);
+  ~Implementation() { stop(); }
+
+  void note(const std::string& group, std::int64_t sequence, const std::string& operation);
+  void note_step(std::int64_t step);
+  Failure report(const Failure& failure);
+  std::optional<Failure> failure() const;
+  std::shared_ptr<void> on_failure(std::function<void(const Failure&)> callback);
+  std::string describe_missing(const std::string& group, std::int64_t sequence);
+  void leave(Milliseconds timeout);
+
+ private:
+  void stop();
+  void run();
+  void beat();
+  std::optional<Failure> look();
+  std::optional<Beat> beat_of(int rank);
+  std::optional<std::string> why_missing(int rank, const std::string& group, std::int64_t sequence);
+  void wait_for_goodbye(int rank, Clock::time_point deadline, Milliseconds timeout);
+  Failure store_lost(const std::exception& error) const;
+  Failure learn(const Failure& failure);
+
+  const int rank_, size_;
+  const WatchOptions options_;
+  std::shared_ptr<Store> store_;       // the owner's: leave() waits on it
+  std::shared_ptr<Store> connection_;  // the watch's own: only calls that do not wait
+
+  mutable std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stop_ = false, leaving_ = false;
+  std::optional<Failure> failure_;
+  std::vector<std::shared_ptr<Subscription>> subscriptions_;
+  Beat own_;
+
+  // Of the thread.
+  int neighbour_ = -1;
+  std::string neighbour_beat_;
+  Clock::time_point changed_, looked_ = Clock::now();  // changed_: when the neighbour's beat did last
+  std::vector<bool> said_goodbye_;
+  std::thread thread_;
+};
+
+Watch::Implementation::Implementation(std::shared_ptr<Store> store, int rank, int size, WatchOptions options)
+    : rank_(rank),
+      size_(size),
+      options_(std::move(options)),
+      store_(std::move(store)),
+      said_goodbye_(static_cast<std::size_t>(size)) {
+  if (size_ == 1) return;
+  connection_ = store_->connect_again();
+  beat();
+  thread_ = std::thread([this] { run(); });
+}
+
+void Watch::Implementation::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Watch::Implementation::run() {
+  Clock::time_point next = Clock::now();
+  for (;;) {
+    next = std::max(next + options_.beat, Clock::now());
+    {
+      std::unique_lock lock(mutex_);
+      if (stopped_.wait_until(lock, next, [this] { return stop_; })) return;
+    }
+    try {
+      beat();
+      if (const auto known = connection_->get(kFailureKey, kNow)) {
+        learn(Failure::decode(*known));
+        return;
+      }
+      if (const auto seen = look()) {
+        learn(report_failure(*connection_, *seen));
+        return;
+      }
+    } catch (const std::exception& error) {
+      learn(store_lost(error));
+      return;
+    }
+  }
+}
+
+void Watch::Implementation::beat() {
+  std::string value;
+  {
+    const std::lock_guard lock(mutex_);
+    ++own_.count;
+    value = own_.encode();
+  }
+  connection_->set(beat_key(rank_), value);
+}
+
+/// What is wrong with the next rank that has come and has not left.
+std::optional<Failure> Watch::Implementation::look() {
+  int neighbour = rank_;
+  std::optional<std::string> beat;
+  for (int i = 1; i < size_ && !beat; ++i) {
+    neighbour = (rank_ + i) % size_;
+    if (!said_goodbye_[static_cast<std::size_t>(neighbour)]) beat = connection_->get(beat_key(neighbour), kNow);
+  }
+  const auto now = Clock::now();
+  // Silence is counted by this rank's clock, so it counts only while this rank itself was awake: one that was stopped
+  // or starved, or whose store was, would see everybody silent.
+  const bool was_late = now - std::exchange(looked_, now) > 3 * options_.beat;
+  if (!beat) return std::nullopt;
+  if (was_late || neighbour != neighbour_ || *beat != neighbour_beat_) {
+    neighbour_ = neighbour;
+    neighbour_beat_ = *beat;
+    changed_ = now;
+    return std::nullopt;
+  }
+  if (now - changed_ < std::min(2 * options_.beat, options_.stale)) return std::nullopt;
+  if (connection_->get(goodbye_key(neighbour), kNow)) {
+    said_goodbye_[static_cast<std::size_t>(neighbour)] = true;
+    return std::nullopt;
+  }
+  if (now - changed_ < options_.stale) return std::nullopt;
+  const auto last = Beat::decode(*beat);
+  return Failure{neighbour, rank_,
+                 fmt::format("rank {} does not respond: no heartbeat for {:g} s ({})", neighbour,
+                             seconds(options_.stale), last ? last->describe() : "its last one cannot be read")};
+}
+
+Failure Watch::Implementation::store_lost(const std::exception& error) const {
+  const std::string store = connection_->str();
+  if (store.starts_with("file:")) return {-1, rank_, fmt::format("the store {} is lost: {}", store, error.what())};
+  const bool silent = dynamic_cast<const TimeoutError*>(&error);
+  const std::string& server = options_.store_server;
+  return {server == "rank 0" ? 0 : -1, rank_,
+          fmt::format("the store at {} {}: {} {} ({})", store, silent ? "does not answer" : "is gone",
+                      server.empty() ? "whoever served it (launch, or rank 0)" : server + ", which served it,",
+                      silent ? "is stopped or cannot be reached" : "has ended", error.what())};
+}
+
+/// The first failure that this rank has heard of stays; returns it.
+Failure Watch::Implementation::learn(const Failure& failure) {
+  std::vector<std::shared_ptr<Subscription>> subscriptions;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return *failure_;
+    failure_ = failure;
+    subscriptions.swap(subscriptions_);
+  }
+  for (const auto& subscription : subscriptions) subscription->call(failure);
+  return failure;
+}
+
+void Watch::Implementation::note(const std::string& group, std::int64_t sequence, const std::string& operation) {
+  const std::lock_guard lock(mutex_);
+  auto& operations = own_.operations;
+  const auto found =
+      std::find_if(operations.begin(), operations.end(), [&](const auto& o) { return o.group == group; });
+  if (found == operations.end()) {
+    operations.insert(operations.begin(), Beat::Operation{group, sequence, operation});
+    return;
+  }
+  found->sequence = sequence;
+  found->operation = operation;
+  std::rotate(operations.begin(), found, found + 1);
+}
+
+void Watch::Implementation::note_step(std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  own_.step = step;
+}
+
+std::optional<Failure> Watch::Implementation::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+Failure Watch::Implementation::report(const Failure& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return *failure_;
+    // Ranks that have left close their connections: a failure only to who still needs them.
+    if (leaving_ && failure.rank != rank_) return failure;
+  }
+  if (size_ == 1) return learn(failure);
+  try {
+    return learn(report_failure(*connection_, failure));
+  } catch (const std::exception& error) {
+    // Whoever lost a peer and the store at once has seen an echo of the store's end, unless it was its own doing.
+    return learn(failure.rank == rank_ ? failure : store_lost(error));
+  }
+}
+
+std::shared_ptr<void> Watch::Implementation::on_failure(std::function<void(const Failure&)> callback) {
+  auto subscription = std::make_shared<Subscription>();
+  subscription->callback = std::move(callback);
+  std::optional<Failure> known;
+  {
+    const std::lock_guard lock(mutex_);
+    known = failure_;
+    if (!known) {
+      std::erase_if(subscriptions_, [](const auto& other) { return other.use_count() == 1; });
+      subscriptions_.push_back(subscription);
+    }
+  }
+  if (known) subscription->call(*known);
+  return {subscription.get(), [subscription](void*) { subscription->remove(); }};
+}
+
+std::optional<Beat> Watch::Implementation::beat_of(int rank) {
+  const auto value = connection_->get(beat_key(rank), kNow);
+  return value ? Beat::decode(*value) : std::nullopt;
+}
+
+/// None where the rank has begun the operation.
+std::optional<std::string> Watch::Implementation::why_missing(int rank, const std::string& group,
+                                                              std::int64_t sequence) {
+  const auto beat = beat_of(rank);
+  if (!beat) return fmt::format("rank {} never came", rank);
+  const Beat::Operation* const operation = beat->find(group);
+  if (operation && operation->sequence >= sequence) return std::nullopt;
+  if (connection_->get(goodbye_key(rank), kNow)) return fmt::format("rank {} has left ({})", rank, beat->describe());
+  return fmt::format("rank {} never began it ({})", rank, beat->describe());
+}
+
+std::string Watch::Implementation::describe_missing(const std::string& group, std::int64_t sequence) {
+  if (size_ == 1) return "";
+  // What a rank began just now comes with its next beat, so who seems to be missing gets time for two.
+  const auto deadline = Clock::now() + 2 * options_.beat + kSlice;
+  std::vector<std::pair<int, std::string>> missing;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) missing.emplace_back(rank, "");
+  }
+  try {
+    for (;;) {
+      std::erase_if(missing, [&](auto& entry) {
+        const auto why = why_missing(entry.first, group, sequence);
+        if (why) entry.second = *why;
+        return !why;
+      });
+      if (missing.empty() || Clock::now() >= deadline) break;
+      std::unique_lock lock(mutex_);
+      if (stopped_.wait_for(lock, options_.beat / 4, [this] { return stop_; })) break;
+    }
+  } catch (const std::exception& error) {
+    return fmt::format("who is missing cannot be told: {}", error.what());
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::min(missing.size(), kMaxNamed); ++i) text += (i ? "; " : "") + missing[i].second;
+  if (missing.size() > kMaxNamed) text += fmt::format("; and {} ranks more", missing.size() - kMaxNamed);
+  return text;
+}
+
+void Watch::Implementation::wait_for_goodbye(int rank, Clock::time_point deadline, Milliseconds timeout) {
+  while (!store_->get(goodbye_key(rank), kSlice)) {
+    if (const auto known = failure()) throw PeerError(known->cause);
+    if (Clock::now() < deadline) continue;
+    std::vector<int> missing;
+    for (int other = rank; other < size_; ++other) {
+      if (!store_->get(goodbye_key(other), kNow)) missing.push_back(other);
+    }
+    if (missing.empty()) return;
+    const auto beat = beat_of(missing.front());
+    const bool more = missing.size() > kMaxNamed;
+    missing.resize(std::min(missing.size(), kMaxNamed));
+    throw TimeoutError(fmt::format("{} {}{} did not come to the end within {:g} s ({})",
+                                   missing.size() == 1 ? "rank" : "ranks", fmt::join(missing, ", "),
+                                   more ? ", ..." : "", seconds(timeout), beat ? beat->describe() : "it never came"));
+  }
+}
+
+void Watch::Implementation::leave(Milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw PeerError(failure_->cause);
+    leaving_ = true;
+  }
+  if (size_ == 1) return;
+  try {
+    connection_->set(goodbye_key(rank_), "");
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank != rank_) wait_for_goodbye(rank, deadline, timeout);
+    }
+  } catch (const core::Error& error) {
+    if (const auto known = failure()) throw PeerError(known->cause);
+    throw;
+  }
+  stop();  // The store may end from here on.
+}
+
+Watch::Watch(std::shared_ptr<Store> store, int rank, int size, const WatchOptions& options)
+    : implementation_(std::make_unique<Implementation>(std::move(store), rank, size, options)) {}
+Watch::~Watch() = default;
+
+void Watch::note(const std::string& group, std::int64_t sequence, const std::string& operation) {
+  implementation_->note(group, sequence, operation);
+}
+void Watch::note_step(std::int64_t step) { implementation_->note_step(step); }
+Failure Watch::report(const Failure& failure) { return implementation_->report(failure); }
+std::optional<Failure> Watch::failure() const { return implementation_->failure(); }
+std::shared_ptr<void> Watch::on_failure(std::function<void(const Failure&)> callback) {
+  return implementation_->on_failure(std::move(callback));
+}
+std::string Watch::describe_missing(const std::string& group, std::int64_t sequence) {
+  return implementation_->describe_missing(group, sequence);
+}
+void Watch::leave(Milliseconds timeout) { implementation_->leave(timeout); }
+
+}  // namespace tandem::distributed

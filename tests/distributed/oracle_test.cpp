@@ -1,0 +1,117 @@
+#include "tests/distributed/oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "tandem/autograd/engine.h"
+
+namespace tandem::distributed {
+namespace {
+
+/// Passes everything on, and counts.
+class CountingGroup final : public ProcessGroup {
+ public:
+  using Counts = std::map<std::string, int>;
+
+  CountingGroup(std::shared_ptr<ProcessGroup> inner, std::shared_ptr<Counts> counts)
+      : ProcessGroup(inner->name(), inner->rank(), inner->size()),
+        inner_(std::move(inner)),
+        counts_(std::move(counts)) {}
+
+  std::shared_ptr<ProcessGroup> duplicate(const std::string& name) override {
+    return std::make_shared<CountingGroup>(inner_->duplicate(name), counts_);
+  }
+  void abort(const std::string& cause) override { inner_->abort(cause); }
+  WorkPtr submit(Collective collective) override {
+    ++(*counts_)[distributed::name(collective.kind)];
+    return inner_->submit(std::move(collective));
+  }
+
+ private:
+  std::shared_ptr<ProcessGroup> inner_;
+  std::shared_ptr<Counts> counts_;
+};
+
+double largest_difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto x = a[i].to_vector<double>(), y = b[i].to_vector<double>();
+    for (std::size_t j = 0; j < x.size(); ++j) largest = std::max(largest, std::abs(x[j] - y[j]));
+  }
+  return largest;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  return x.bytes() == y.bytes() && std::memcmp(x.raw_data(), y.raw_data(), x.bytes()) == 0;
+}
+
+struct Ranks {
+  std::vector<Trained> trained;
+  std::vector<CountingGroup::Counts> counts;
+};
+
+Ranks train_ranks(const OracleCase& c) {
+  Ranks ranks;
+  ranks.trained.resize(static_cast<std::size_t>(c.ranks));
+  ranks.counts.resize(static_cast<std::size_t>(c.ranks));
+  run_as_threads(c.ranks, [&](World& world) {
+    const auto counts = std::make_shared<CountingGroup::Counts>();
+    const auto group = std::make_shared<CountingGroup>(world.make_group("world"), counts);
+    ranks.trained[static_cast<std::size_t>(world.rank())] = train_rank(c, group);
+    ranks.counts[static_cast<std::size_t>(world.rank())] = *counts;
+    world.leave();
+  });
+  return ranks;
+}
+
+class Oracle : public testing::TestWithParam<OracleCase> {};
+
+TEST_P(Oracle, ranks_train_as_one_process) {
+  const OracleCase& c = GetParam();
+  const Trained alone = train_alone(c);
+  const Ranks ranks = train_ranks(c);
+  const double bound = c.dtype == core::DType::float64 ? 1e-10 : 1e-5;
+  const auto records = ranks.trained.front().records;
+  for (int r = 0; r < c.ranks; ++r) {
+    const Trained& trained = ranks.trained[static_cast<std::size_t>(r)];
+    ASSERT_EQ(trained.names, alone.names);
+    EXPECT_LE(largest_difference(trained.gradients, alone.gradients), bound) << "rank " << r;
+    EXPECT_LE(largest_difference(trained.weights, alone.weights), bound) << "rank " << r;
+    for (std::size_t i = 0; i < alone.names.size(); ++i)
+      EXPECT_TRUE(same_bits(trained.weights[i], ranks.trained.front().weights[i]))
+          << alone.names[i] << " of rank " << r << " is not rank 0's";
+    // One all-reduce for each bucket and update, however many micro-steps; nothing copied.
+    const std::size_t buckets = records.front().buckets.size();
+    const CountingGroup::Counts& counts = ranks.counts[static_cast<std::size_t>(r)];
+    EXPECT_EQ(counts.at("all_reduce"), static_cast<int>(buckets) * kSteps);
+    for (const IterationRecord& record : trained.records) {
+      EXPECT_EQ(record.buckets.size(), buckets);
+      EXPECT_EQ(record.bytes_copied, 0);
+    }
+  }
+}
+
+std::vector<OracleCase> oracle_cases() {
+  std::vector<OracleCase> cases;
+  for (const char* model : {"mlp", "convnet"})
+    for (const int ranks : {1, 2, 3, 4})
+      for (const int micro_steps : {1, 2, 3})
+        for (const core::DType dtype : {core::DType::float32, core::DType::float64})
+          cases.push_back({.model = model, .ranks = ranks, .micro_steps = micro_steps, .dtype = dtype});
+  cases.push_back({.ranks = 3, .micro_steps = 2, .options = {.bucket_cap_mb = 0}});
+  cases.push_back({.ranks = 3, .micro_steps = 2, .options = {.bucket_cap_mb = 1000, .first_bucket_mb = 1000}});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Oracle, testing::ValuesIn(oracle_cases()), [](const auto& tested) {
+  const OracleCase& c = tested.param;
+  return fmt::format("{}_{}_ranks_{}_micro_steps_{}_cap_{}", c.model, c.ranks, c.micro_steps, core::name(c.dtype),
+                     static_cast<int>(c.options.bucket_cap_mb));
+});
+
+}  // namespace
+}  // namespace tandem::distributed

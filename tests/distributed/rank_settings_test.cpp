@@ -1,0 +1,203 @@
+// Every way in which a process learns its rank, and what it is told where that does not work.
+#include "tandem/distributed/rank_settings.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "tests/errors.h"
+
+namespace tandem::distributed {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+using Meeting = RankSettings::Meeting;
+
+Environment fake(const Variables& variables) {
+  return [variables](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional<std::string>(found->second);
+  };
+}
+
+RankSettings resolve(const Variables& variables, const RankOptions& options = {}) {
+  return resolve_rank(options, fake(variables));
+}
+
+RankOptions flags(std::optional<std::int64_t> rank, std::optional<std::int64_t> size,
+                  const std::string& init = "env://") {
+  RankOptions options;
+  options.rank = rank;
+  options.world_size = size;
+  options.init = init;
+  return options;
+}
+
+Variables operator+(Variables a, const Variables& b) {
+  a.insert(b.begin(), b.end());
+  return a;
+}
+
+const Variables kMaster{{"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
+const Variables kRank{{"RANK", "1"}, {"WORLD_SIZE", "4"}};
+const Variables kOpenMpi{{"OMPI_COMM_WORLD_RANK", "3"},
+                         {"OMPI_COMM_WORLD_SIZE", "4"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+const Variables kPmi{{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}};
+const Variables kSlurm{{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "1"}};
+
+TEST(RankSettings, NothingSaidIsARunOfOneRank) {
+  const RankSettings settings = resolve({});
+  EXPECT_EQ(settings.rank, 0);
+  EXPECT_EQ(settings.world_size, 1);
+  EXPECT_EQ(settings.meeting, Meeting::none);
+  EXPECT_FALSE(settings.serves_store);
+  EXPECT_FALSE(settings.local_rank);
+}
+
+TEST(RankSettings, EveryStarter) {
+  struct Case {
+    Variables variables;
+    int rank, size;
+    std::optional<int> local_rank, local_size;
+    const char* source;
+  };
+  const std::vector<Case> cases{
+      {kRank, 1, 4, {}, {}, "RANK"},
+      {kRank + Variables{{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}}, 1, 4, 1, 2, "RANK"},
+      {kOpenMpi, 3, 4, 1, 2, "OMPI_COMM_WORLD_RANK"},
+      {kPmi, 2, 4, 0, 2, "PMI_RANK"},
+      {kSlurm, 5, 8, 1, {}, "SLURM_PROCID"},
+      // Several: the first of the list, and its local rank.
+      {kSlurm + kPmi + kOpenMpi + kRank, 1, 4, {}, {}, "RANK"},
+      {kSlurm + kPmi + kOpenMpi, 3, 4, 1, 2, "OMPI_COMM_WORLD_RANK"},
+      {kSlurm + kPmi, 2, 4, 0, 2, "PMI_RANK"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.source);
+    const RankSettings settings = resolve(c.variables + kMaster);
+    EXPECT_EQ(settings.rank, c.rank);
+    EXPECT_EQ(settings.world_size, c.size);
+    EXPECT_EQ(settings.local_rank, c.local_rank);
+    EXPECT_EQ(settings.local_world_size, c.local_size);
+    EXPECT_EQ(settings.source, c.source);
+    EXPECT_EQ(settings.meeting, Meeting::tcp);
+    EXPECT_EQ(settings.host, "node7");
+    EXPECT_EQ(settings.port, 29500);
+    EXPECT_FALSE(settings.serves_store);
+  }
+}
+
+TEST(RankSettings, FlagsWin) {
+  RankOptions options = flags(0, 2, "tcp://h:1");
+  options.local_rank = 1;
+  options.local_world_size = 2;
+  const RankSettings settings = resolve(kRank + kMaster + Variables{{"LOCAL_RANK", "7"}}, options);
+  EXPECT_EQ(settings.rank, 0);
+  EXPECT_EQ(settings.world_size, 2);
+  EXPECT_EQ(settings.local_rank, 1);
+  EXPECT_EQ(settings.local_world_size, 2);
+  EXPECT_EQ(settings.source, "--rank");
+  EXPECT_EQ(settings.host, "h");
+  EXPECT_TRUE(settings.serves_store);
+  EXPECT_FALSE(resolve(kRank + kMaster + Variables{{"LOCAL_RANK", "3"}}, flags(0, 2)).local_rank);
+}
+
+TEST(RankSettings, WhoServes) {
+  const Variables first = Variables{{"RANK", "0"}} + kRank + kMaster;
+  EXPECT_TRUE(resolve(first).serves_store);
+  EXPECT_EQ(resolve(first).store_server, "rank 0");
+
+  const RankSettings launch = resolve(first + Variables{{"TANDEM_LAUNCH", "1"}});
+  EXPECT_FALSE(launch.serves_store);
+  EXPECT_EQ(launch.store_server, "launch");
+  EXPECT_EQ(launch.port, 29500);
+
+  for (const Variables& torchrun :
+       {Variables{{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, Variables{{"TORCHELASTIC_RUN_ID", "x"}}}) {
+    EXPECT_EQ(resolve(first + torchrun).port, 29501);
+    EXPECT_TRUE(resolve(first + torchrun).serves_store);
+    EXPECT_EQ(resolve(kRank + kMaster + torchrun).port, 29501);
+    EXPECT_FALSE(resolve(kRank + kMaster + torchrun).serves_store);
+    // Another meeting place than the agent's.
+    EXPECT_EQ(resolve(first + torchrun, flags({}, {}, "tcp://h:29500")).port, 29500);
+  }
+  TANDEM_EXPECT_ERROR(
+      resolve(kRank + Variables{{"MASTER_ADDR", "h"}, {"MASTER_PORT", "65535"}, {"TORCHELASTIC_RUN_ID", "x"}}),
+      "65534");
+}
+
+TEST(RankSettings, Init) {
+  const auto init = [](const std::string& text) { return resolve({}, flags(0, 2, text)); };
+  EXPECT_EQ(init("tcp://10.0.0.1:80").host, "10.0.0.1");
+  EXPECT_EQ(init("tcp://10.0.0.1:80").port, 80);
+  EXPECT_EQ(init("tcp://[fe80::1]:29500").host, "fe80::1");
+  EXPECT_EQ(init("tcp://[::1]:29500").port, 29500);
+  EXPECT_EQ(init("file:///tmp/run/store").path, "/tmp/run/store");
+  EXPECT_EQ(init("file:///tmp/run").meeting, Meeting::file);
+  EXPECT_FALSE(init("file:///tmp/run").serves_store);
+  EXPECT_EQ(resolve(kRank + Variables{{"MASTER_ADDR", "[::1]"}, {"MASTER_PORT", "1"}}).host, "::1");
+  EXPECT_EQ(resolve(kRank + Variables{{"MASTER_ADDR", "::1"}, {"MASTER_PORT", "1"}}).host, "::1");
+
+  for (const char* text : {"", "tcp", "tcp://", "tcp://h", "tcp://:80", "tcp://::1:80", "tcp://[::1]", "tcp://a/b:1",
+                           "file://", "file:///", "file://tmp/x", "file:///tmp/", "udp://h:1", "env://x"}) {
+    SCOPED_TRACE(text);
+    TANDEM_EXPECT_ERROR(init(text), std::string("--init ") + text);
+  }
+  TANDEM_EXPECT_ERROR(init("tcp://h"), "tcp://HOST:PORT");
+  TANDEM_EXPECT_ERROR(init("file://x"), "file:///ABSOLUTE/PATH");
+  for (const char* port : {"0", "65536", "-1", "x", "", "1x", "99999999999999999999"}) {
+    SCOPED_TRACE(port);
+    TANDEM_EXPECT_ERROR(init(std::string("tcp://h:") + port), "must be 1 to 65535");
+  }
+  // One rank meets nobody, yet a wrong flag is wrong.
+  EXPECT_EQ(resolve({}, flags({}, {}, "tcp://h:80")).meeting, Meeting::none);
+  TANDEM_EXPECT_ERROR(resolve({}, flags({}, {}, "nowhere")), "--init nowhere");
+}
+
+TEST(RankSettings, OneWithoutTheOther) {
+  TANDEM_EXPECT_ERROR(resolve({}, flags(1, {})), "--rank is 1, but --world-size is not given");
+  TANDEM_EXPECT_ERROR(resolve(kRank, flags({}, 2)), "--world-size is 2, but --rank is not given");
+  TANDEM_EXPECT_ERROR(resolve({{"RANK", "1"}}), "RANK is 1, but WORLD_SIZE is not given");
+  TANDEM_EXPECT_ERROR(resolve({{"WORLD_SIZE", "2"}}), "WORLD_SIZE is 2, but RANK is not given");
+  TANDEM_EXPECT_ERROR(resolve({{"PMI_RANK", "2"}}), "PMI_SIZE");
+  TANDEM_EXPECT_ERROR(resolve({{"SLURM_PROCID", "2"}}), "SLURM_NTASKS");
+  EXPECT_EQ(resolve({{"SLURM_NTASKS", "8"}}).world_size, 1) << "an allocation without srun";
+}
+
+TEST(RankSettings, OutOfRangeOrNoNumber) {
+  TANDEM_EXPECT_ERROR(resolve({}, flags(2, 2)), "--rank is 2, must be 0 to 1: --world-size is 2");
+  TANDEM_EXPECT_ERROR(resolve({}, flags(-1, 2)), "--rank is -1");
+  TANDEM_EXPECT_ERROR(resolve({}, flags(0, 0)), "--world-size is 0");
+  TANDEM_EXPECT_ERROR(resolve({}, flags(0, 1LL << 40)), "--world-size is 1099511627776");
+  TANDEM_EXPECT_ERROR(resolve({{"RANK", "4"}, {"WORLD_SIZE", "4"}}), "RANK is 4, must be 0 to 3: WORLD_SIZE is 4");
+  for (const char* text : {"", "one", "1.5", " 1", "1 ", "0x1", "99999999999999999999", "a\nb"}) {
+    SCOPED_TRACE(text);
+    TANDEM_EXPECT_ERROR(resolve({{"RANK", text}, {"WORLD_SIZE", "4"}}), "RANK=");
+  }
+  RankOptions options = flags(0, 4, "tcp://h:1");
+  options.local_rank = 2;
+  options.local_world_size = 2;
+  TANDEM_EXPECT_ERROR(resolve({}, options), "--local-rank is 2, must be 0 to 1: --local-world-size is 2");
+  options.local_world_size = 5;
+  TANDEM_EXPECT_ERROR(resolve({}, options), "--local-world-size is 5, must be 1 to 4: --world-size is 4");
+  options = {};
+  options.timeout = Milliseconds(0);
+  TANDEM_EXPECT_ERROR(resolve({}, options), "--timeout-s is 0");
+}
+
+TEST(RankSettings, NowhereToMeetSaysWhatToSet) {
+  TANDEM_EXPECT_ERROR(resolve(kRank), "MASTER_ADDR and MASTER_PORT are not set");
+  TANDEM_EXPECT_ERROR(resolve(kRank + Variables{{"MASTER_ADDR", "h"}}), "MASTER_PORT is not set");
+  TANDEM_EXPECT_ERROR(resolve(kRank + Variables{{"MASTER_ADDR", ""}, {"MASTER_PORT", "1"}}), "MASTER_ADDR is not set");
+  TANDEM_EXPECT_ERROR(resolve({}, flags(0, 2)), "--init tcp://HOST:PORT");
+  TANDEM_EXPECT_ERROR(resolve(kOpenMpi), "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500");
+  TANDEM_EXPECT_ERROR(resolve(kPmi), "mpirun -genv MASTER_ADDR HOST");
+  TANDEM_EXPECT_ERROR(resolve(kSlurm), "scontrol show hostnames");
+  TANDEM_EXPECT_ERROR(resolve(kRank + Variables{{"MASTER_ADDR", "h"}, {"MASTER_PORT", "http"}}), "MASTER_PORT");
+}
+
+}  // namespace
+}  // namespace tandem::distributed

@@ -1,0 +1,47 @@
+// The ranks of a run, as training sees them: who this one is, and what all of them agree on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tandem/core/tensor.h"
+#include "tandem/distributed/process_group.h"
+#include "tandem/distributed/world.h"
+#include "tools/train/settings.h"
+
+namespace tandem::train {
+
+class Ranks {
+ public:
+  /// Meets the others. Throws UsageError where flags and environment do not say who this is, else as World.
+  explicit Ranks(const Settings& settings);
+
+  int rank() const { return world_.rank(); }
+  int size() const { return world_.size(); }
+  /// Who writes files and talks to people.
+  bool is_first() const { return rank() == 0; }
+  distributed::World& world() { return world_; }
+  const distributed::World& world() const { return world_; }
+  /// For metrics and agreements; gradients travel in a duplicate of it.
+  const std::shared_ptr<distributed::ProcessGroup>& group() const { return group_; }
+
+  /// Collective. Throws Error on all ranks where their lines differ (distributed/agreement.h).
+  void verify(const std::string& what, const std::vector<std::string>& lines);
+  /// Collective. The signal that came to any of them, 0 where none did.
+  int any_signal(int mine);
+  /// Tells the others why this one ends.
+  void report(const std::string& cause);
+  /// "2 ranks on 1 machine".
+  std::string describe() const;
+
+ private:
+  distributed::World world_;
+  std::shared_ptr<distributed::ProcessGroup> group_;
+};
+
+/// The same settings, made those of this rank: its share of the cores, and files that do not collide with others'.
+/// Ranks other than the first write nothing but --metrics, to F.rankN.
+Settings settings_of_rank(const Settings& settings, const Ranks& ranks);
+
+}  // namespace tandem::train
