@@ -1,7 +1,10 @@
 // Strangers at the TCP store's door: who says nothing, garbage, lengths of gigabytes, half of something, or never
 // reads.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -114,6 +117,42 @@ TEST_F(HostileStore, CrowdsAreThinnedAndClientsGetIn) {
   int closed = 0;
   for (Socket& socket : crowd) closed += is_closed(socket) ? 1 : 0;
   EXPECT_GE(closed, 200 - 64);
+}
+
+// Fewer descriptors than strangers are let in: then the oldest of these go.
+TEST(HostileStoreDescriptors, MayRunOut) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const pid_t child = fork();  // has descriptors of its own, and starts before there are threads
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::uint16_t port = 0;
+    int code = 1;
+    try {
+      if (read(pipe_ends[0], &port, sizeof(port)) != sizeof(port)) _exit(2);
+      std::vector<Socket> crowd;
+      for (int i = 0; i < 60; ++i) {
+        crowd.push_back(Socket::connect(resolve(kHere, port).front(), Deadline(kLong)));
+      }
+      if (TcpStore(kHere, port, kLong).add("n", 1) == 1) code = 0;
+    } catch (...) {
+    }
+    _exit(code);
+  }
+  const TcpStoreServer server(kHere, 0);
+  const auto port = server.port();
+  const int highest = dup(pipe_ends[0]);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(highest) + 20;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  EXPECT_EQ(write(pipe_ends[1], &port, sizeof(port)), static_cast<ssize_t>(sizeof(port)));
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  for (const int descriptor : {pipe_ends[0], pipe_ends[1], highest}) close(descriptor);
 }
 
 TEST_F(HostileStore, HalfARequestHindersNobody) {
