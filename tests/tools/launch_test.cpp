@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "tests/tools/launch_process.h"
-
 #include "tandem/distributed/stores/tcp_store.h"
+#include "tandem/distributed/watch.h"
+#include "tests/tools/launch_process.h"
 
 namespace tandem::launch {
 namespace {

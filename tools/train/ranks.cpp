@@ -56,7 +56,6 @@ Settings settings_of_rank(const Settings& settings, const Ranks& ranks) {
   if (ranks.is_first()) return own;
   own.out = own.checkpoint_dir = own.save_weights = own.save_grads = std::nullopt;
   own.checkpoint_every = std::nullopt;
-  own.progress = "none";
   if (own.metrics) *own.metrics += fmt::format(".rank{}", ranks.rank());
   return own;
 }

@@ -116,7 +116,7 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   if (ranks.is_first()) print_overview(settings, ranks.describe(), data, length, state, checkpoint);
 
   const StopSignal stop;
-  Progress progress(settings.progress, length);
+  Progress progress(settings.progress, length, ranks.is_first() ? stdout : nullptr);
   Trainer trainer(settings, ranks, data, length, state, metrics, progress, folder.checkpoints(), stop);
   const std::int64_t first_step = state.step();
   if (hooks.before_training) hooks.before_training(*state.model, ranks.rank());
