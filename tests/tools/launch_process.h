@@ -1,6 +1,7 @@
 // Runs the program `launch` as a user does, in a folder of its own, and looks at what its ranks leave.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -39,6 +39,7 @@ struct Interruption {
 struct Verdict {
   int code = 0;
   std::string line;  ///< empty where all went well
+  bool is_interruption = false;
 };
 
 /// `ends` in the order in which they came; `known_cause`: the first failure in the store, which may be another node's.
