@@ -19,8 +19,6 @@
 
 namespace tandem::distributed {
 
-class TcpStoreServer;
-
 /// Of the process that a rank lives in.
 struct Member {
   std::string host;  ///< its name, for messages
@@ -30,9 +28,10 @@ struct Member {
 class World {
  public:
   /// Meets the other ranks of `settings`, for which all of them are waited up to the timeout. One clear Error each,
-  /// within a second of knowing: no master there, port in use, a rank that is taken, another world size.
-  explicit World(const RankSettings& settings);
-  /// Without leave() before, the others take this for a failure.
+  /// within a second of knowing: no master there, port in use, a rank that is taken, another world size. PeerError
+  /// where another rank is the cause, TimeoutError that names who did not come.
+  explicit World(const RankSettings& settings, const WatchOptions& watch_options = {});
+  /// Without leave() before, the others take this for a failure. Returns within two seconds.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -44,13 +43,14 @@ class World {
   int local_size() const;
   const std::vector<Member>& members() const;
 
-  /// A group of all ranks; collective. `name` is unique in the run.
+  /// A group of all ranks; collective. `name` is unique in the run, else Error. The world must outlive it.
   std::shared_ptr<ProcessGroup> make_group(const std::string& name);
   Store& store();
   Watch& watch();
 
   /// Waits until all ranks have come here, so that none ends while another still needs it; rank 0, which may serve the
-  /// store, goes last. Groups must not be used afterwards.
+  /// store, goes last. Neither groups nor the store may be used afterwards. Throws PeerError where a rank failed or did
+  /// not come within the timeout.
   void leave();
 
  private:
@@ -61,8 +61,8 @@ class World {
   std::unique_ptr<Implementation> implementation_;
 };
 
-/// Runs `rank_main` on `size` threads, each a rank of one world, and waits for all. Where some throw, throws the first
-/// cause. Each thread computes with one thread.
+/// Runs `rank_main` on `size` threads, each a rank of one world, and waits for all; a rank that returns leaves. Where
+/// some throw, the others end with PeerError, and the first cause is thrown. Each thread computes with one thread.
 void run_as_threads(int size, const std::function<void(World&)>& rank_main, Milliseconds timeout = Milliseconds(60000));
 
 }  // namespace tandem::distributed

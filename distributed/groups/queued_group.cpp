@@ -118,13 +118,13 @@ void QueuedGroup::run_one(const Issued& issued) {
     issued.work->finish(nullptr, bytes);
   } catch (const TransportError& error) {
     const std::exception_ptr failure = failure_of(error, title);
-    transport_->end();  // before the caller may free its memory
+    transport_->forget();  // before the caller may free its memory
     issued.work->finish(failure);
     return;
   } catch (...) {  // memory
     set_cause("this rank failed in " + title);
     transport_->abort();
-    transport_->end();
+    transport_->forget();
     issued.work->finish(std::current_exception());
     return;
   }

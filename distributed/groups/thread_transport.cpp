@@ -88,7 +88,9 @@ class ThreadTransport final : public Transport {
     sent_.clear();
   }
 
-  void end() override {
+  void end() override { forget(); }
+
+  void forget() override {
     sent_.clear();
     for (auto& posted : posted_) posted.clear();
   }

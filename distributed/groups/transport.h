@@ -54,7 +54,7 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // Each of these throws TransportError; after one, the transport is only good for abort().
+  // Each of these throws TransportError; after one, only forget() and abort() may follow.
   /// All messages up to the next call belong to this collective.
   virtual void begin(const Signature& signature, Clock::time_point deadline) = 0;
   /// `data` must live until wait_receive(), or until the transport is aborted and gone.
@@ -64,9 +64,10 @@ class Transport {
   /// `data` must stay as it is until wait_sends().
   virtual void post_send(int peer, const void* data, std::size_t bytes) = 0;
   virtual void wait_sends() = 0;
-  /// All is received: what can be done after the caller has been told. Forgets the caller's memory, also after an
-  /// error.
+  /// The collective is done and its caller has been told: for what can wait until then.
   virtual void end() = 0;
+  /// Instead of end(), after an error. Lets go of the caller's memory. Throws nothing.
+  virtual void forget() = 0;
 
   /// From any thread: waits that run and all that follow throw, and peers learn that this rank is gone. Closes
   /// connections.

@@ -102,7 +102,7 @@ void verify_ranks(Ranks& ranks, const Settings& settings, const DataSource& data
                 fmt::format("checkpoints up to step {}", state.step())});
 }
 
-int run_rank(const Settings& given, Ranks& ranks) {
+int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   const Settings settings = settings_of_rank(given, ranks);
   core::set_num_threads(static_cast<int>(*settings.threads));
   const DataSource data = open_data(settings);
@@ -119,6 +119,7 @@ int run_rank(const Settings& given, Ranks& ranks) {
   Progress progress(settings.progress, length);
   Trainer trainer(settings, ranks, data, length, state, metrics, progress, folder.checkpoints(), stop);
   const std::int64_t first_step = state.step();
+  if (hooks.before_training) hooks.before_training(*state.model, ranks.rank());
   if (!settings.eval_only) trainer.run();
   const bool has_trained = state.step() > first_step;
 
@@ -133,6 +134,7 @@ int run_rank(const Settings& given, Ranks& ranks) {
   ranks.verify("the ranks' weights", {"weights with hash " + weights_hash(*state.model)});
   const int signal = ranks.any_signal(trainer.stopped_by() ? trainer.stopped_by() : stop.received());
   metrics.done(signal == 0, state.step(), *state.model);
+  if (hooks.before_leaving) hooks.before_leaving(ranks.rank());
   ranks.world().leave();
   if (signal) return signal;
   progress.line(settings.eval_only ? "done" : fmt::format("done: {} of {} steps", state.step(), length.total_steps));
@@ -144,11 +146,11 @@ constexpr std::chrono::milliseconds kGrace{3000};
 
 }  // namespace
 
-int run(const Settings& settings) {
+int run(const Settings& settings, const RunHooks& hooks) {
   Ranks ranks(settings);
   const ForcedEnd forced_end(ranks.world().watch(), kGrace);
   try {
-    return run_rank(settings, ranks);
+    return run_rank(settings, ranks, hooks);
   } catch (const distributed::PeerError&) {
     throw;
   } catch (const std::exception& error) {

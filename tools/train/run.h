@@ -1,11 +1,21 @@
 // A whole run: open the data, make or load the state, train or evaluate, write what was asked for.
 #pragma once
 
+#include <functional>
+
+#include "tandem/nn/module.h"
 #include "tools/train/settings.h"
 
 namespace tandem::train {
 
-/// Throws Error where it fails. The number of the signal that ended it before its time, else 0.
-int run(const Settings& settings);
+/// For whoever wants to be there at certain moments of a run: tests, which let ranks fail.
+struct RunHooks {
+  std::function<void(nn::Module& model, int rank)> before_training;
+  std::function<void(int rank)> before_leaving;  ///< all is done, and the other ranks have not been told goodbye
+};
+
+/// Throws Error where it fails, distributed::PeerError where another rank did. The number of the signal that ended it
+/// before its time, else 0.
+int run(const Settings& settings, const RunHooks& hooks = {});
 
 }  // namespace tandem::train
