@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 #include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>

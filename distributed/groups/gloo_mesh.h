@@ -1,15 +1,19 @@
 // A Gloo connection to every other rank, made through our store.
 #pragma once
 
-#include <gloo/transport/context.h>
-#include <gloo/transport/device.h>
-
 #include <atomic>
+#include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "tandem/distributed/groups/gloo_group.h"
+
+namespace gloo::transport {
+class Context;
+class Device;
+}  // namespace gloo::transport
 
 namespace tandem::distributed {
 

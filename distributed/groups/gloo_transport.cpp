@@ -1,6 +1,7 @@
 // The comm thread posts and waits; Gloo's own thread moves the bytes; a third sleeps until a deadline passes.
 #include "tandem/distributed/groups/gloo_transport.h"
 
+#include <gloo/transport/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
