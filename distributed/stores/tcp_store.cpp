@@ -45,7 +45,10 @@ auto receive_with(Socket& socket, Take take, const Deadline& deadline) {
     if (!socket.wait_to_receive(deadline)) throw TimeoutError("it does not answer");
     if (!socket.receive(bytes)) continue;
     std::string_view rest = bytes;
-    if (auto message = take(rest)) return std::move(*message);
+    auto message = take(rest);
+    if (!message) continue;
+    if (!rest.empty()) throw PeerError("it says more than it was asked");
+    return std::move(*message);
   }
 }
 
