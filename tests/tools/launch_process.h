@@ -39,6 +39,10 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+inline void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, part, text);
+}
+
 /// Looks until `condition` holds; false where it did not come to that.
 inline bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds patience = kPatience) {
   const auto end = std::chrono::steady_clock::now() + patience;

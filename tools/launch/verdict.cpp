@@ -44,6 +44,13 @@ std::string others(const std::vector<RankEnd>& ends, int world_size) {
 
 }  // namespace
 
+int likely_order(const Ending& ending) {
+  if (ending.signal == SIGPIPE) return 3;  // it wrote to somebody who had ended
+  if (ending.signal != 0) return 1;
+  if (ending.code == 0) return 0;  // others may have counted on it
+  return ending.code == kPeerFailed ? 4 : 2;
+}
+
 bool RankEnd::is_failure() const {
   if (kind == Kind::left_early || kind == Kind::stalled) return true;
   return kind == Kind::by_itself && (ending.code != 0 || ending.signal != 0);

@@ -9,6 +9,9 @@
 
 namespace tandem::launch {
 
+/// Less for what is more likely a cause than what follows from it.
+int likely_order(const Ending& ending);
+
 /// One rank's end.
 struct RankEnd {
   enum class Kind : std::uint8_t {
