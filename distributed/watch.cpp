@@ -181,12 +181,21 @@ std::optional<Failure> Watch::Implementation::look() {
 Failure Watch::Implementation::store_lost(const std::exception& error) const {
   const std::string store = connection_->str();
   if (store.starts_with("file:")) return {-1, rank_, fmt::format("the store {} is lost: {}", store, error.what())};
-  const bool silent = dynamic_cast<const TimeoutError*>(&error);
   const std::string& server = options_.store_server;
-  return {server == "rank 0" ? 0 : -1, rank_,
-          fmt::format("the store at {} {}: {} {} ({})", store, silent ? "does not answer" : "is gone",
-                      server.empty() ? "whoever served it (launch, or rank 0)" : server + ", which served it,",
-                      silent ? "is stopped or cannot be reached" : "has ended", error.what())};
+  const int rank = server == "rank 0" ? 0 : -1;
+  if (dynamic_cast<const TimeoutError*>(&error)) {
+    return {rank, rank_,
+            fmt::format("the store at {} does not answer: {} is stopped or cannot be reached", store,
+                        server.empty() ? "whoever serves it (launch, or rank 0)" : server + ", which serves it,")};
+  }
+  // The store says itself that it is gone, and then why.
+  std::string why = error.what();
+  if (const std::string known = fmt::format("the store at {} is gone: ", store); why.starts_with(known)) {
+    why.erase(0, known.size());
+  }
+  return {rank, rank_,
+          fmt::format("the store at {} is gone: {} has ended ({})", store,
+                      server.empty() ? "whoever served it (launch, or rank 0)" : server + ", which served it,", why)};
 }
 
 /// The first failure that this rank has heard of stays; returns it.

@@ -76,7 +76,7 @@ class World::Implementation {
 
  private:
   void connect(Identity& identity, Clock::time_point deadline);
-  void join(Identity identity, WatchOptions watch_options, Clock::time_point deadline);
+  void join(const Identity& identity, WatchOptions watch_options, Clock::time_point deadline);
   void count_local_ranks(const std::vector<Identity>& identities);
   void say_last_goodbye();
 
@@ -92,7 +92,7 @@ World::Implementation::Implementation(const RankSettings& given, const WatchOpti
   Identity identity = own_identity();
   if (settings.interface) identity.address = address_of_interface(*settings.interface);
   connect(identity, deadline);
-  join(std::move(identity), watch_options, deadline);
+  join(identity, watch_options, deadline);
 }
 
 World::Implementation::Implementation(const RankSettings& given, std::shared_ptr<Store> shared,
@@ -118,7 +118,7 @@ void World::Implementation::connect(Identity& identity, Clock::time_point deadli
   }
 }
 
-void World::Implementation::join(Identity identity, WatchOptions watch_options, Clock::time_point deadline) {
+void World::Implementation::join(const Identity& identity, WatchOptions watch_options, Clock::time_point deadline) {
   if (watch_options.store_server.empty()) watch_options.store_server = settings.store_server;
   if (settings.world_size > 1) claim_rank(*store, settings, identity);
   watch = std::make_shared<Watch>(store, settings.rank, settings.world_size, watch_options);
@@ -276,6 +276,7 @@ void run_as_threads(int size, const std::function<void(World&)>& rank_main, Mill
     }
   };
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
   for (std::thread& thread : threads) thread.join();
   cause.rethrow();

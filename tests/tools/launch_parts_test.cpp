@@ -34,6 +34,12 @@ TEST(LaunchVerdict, the_first_that_is_no_echo) {
       verdict.line.starts_with("rank 0 was killed by signal 11 (Segmentation fault); the other ranks were stopped"));
 }
 
+TEST(LaunchVerdict, of_those_that_ended_together_causes_come_before_echoes) {
+  const std::vector<Ending> order{
+      {.code = 0, .signal = 0}, {.code = 0, .signal = SIGKILL}, {.code = 1}, {.signal = SIGPIPE}, {.code = 3}};
+  for (std::size_t i = 1; i < order.size(); ++i) EXPECT_LT(likely_order(order[i - 1]), likely_order(order[i])) << i;
+}
+
 TEST(LaunchVerdict, only_echoes_take_the_cause_from_the_store) {
   const std::vector<RankEnd> ends{end_of(0, 3, 0, Kind::by_itself, "p: error: lost"),
                                   end_of(1, 0, SIGKILL, Kind::told)};

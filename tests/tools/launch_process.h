@@ -1,6 +1,7 @@
 // Runs the program `launch` as a user does, in a folder of its own, and looks at what its ranks leave.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -36,6 +37,10 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
+}
+
+inline void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, part, text);
 }
 
 /// Looks until `condition` holds; false where it did not come to that.

@@ -132,10 +132,15 @@ void Attempt::kill_at(Clock::time_point time) {
 }
 
 void Attempt::take_endings() {
-  for (Rank& rank : ranks_) {
-    if (!rank.is_running) continue;
-    if (const auto ending = rank.process->take_ending()) handle_end(rank, *ending);
-  }
+  std::vector<std::pair<Rank*, Ending>> ended;
+  for (Rank& rank : ranks_)
+    if (const auto ending = rank.is_running ? rank.process->take_ending() : std::nullopt)
+      ended.emplace_back(&rank, *ending);
+  // Of those that are found ended together nobody knows who was first.
+  std::stable_sort(ended.begin(), ended.end(), [](const auto& one, const auto& other) {
+    return likely_order(one.second) < likely_order(other.second);
+  });
+  for (const auto& [rank, ending] : ended) handle_end(*rank, ending);
 }
 
 void Attempt::handle_end(Rank& rank, const Ending& ending) {
@@ -153,8 +158,9 @@ void Attempt::handle_end(Rank& rank, const Ending& ending) {
   if (end.is_failure()) {
     if (!end.is_echo()) store_.report(end.rank, end.cause());
     fail();
-  } else if (running() > 0 && !next_look_) {
-    next_look_ = Clock::now();  // at whether it said goodbye
+  } else if (running() > 0) {
+    check_early_leavers();
+    if (!next_look_) next_look_ = Clock::now();  // others may meet later, and miss it then
   }
 }
 

@@ -35,8 +35,6 @@ class Attempt {
 
   /// Returns when all ranks have ended.
   Verdict run();
-  /// Whether the launcher was asked to end.
-  bool is_interrupted() const { return interruption_.has_value(); }
 
  private:
   using Clock = std::chrono::steady_clock;

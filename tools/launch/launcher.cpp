@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
-#include <sstream>
+#include <memory>
 
 #include "tools/launch/attempt.h"
 #include "tools/launch/rank_environment.h"
@@ -11,7 +13,6 @@
 namespace tandem::launch {
 namespace {
 
-constexpr int kInterrupted = 128;
 constexpr std::chrono::milliseconds kPatience{2000};
 
 void make_log_folder(const Options& options) {
@@ -46,17 +47,18 @@ void print_settings(const Options& options, const RunStore& store, Output& outpu
 }
 
 // Returns the verdict of the last attempt.
-Verdict run_attempts(const Options& options, const Surroundings& surroundings) {
+Verdict run_attempts(const Options& options, std::unique_ptr<RunStore> store, const Surroundings& surroundings) {
   for (int restart = 0;; ++restart) {
-    RunStore store(options);
-    if (restart == 0) print_settings(options, store, surroundings.output);
-    Attempt attempt(options, restart, store, surroundings);
+    if (!store) store = std::make_unique<RunStore>(options);
+    if (restart == 0) print_settings(options, *store, surroundings.output);
+    Attempt attempt(options, restart, *store, surroundings);
     Verdict verdict = attempt.run();
-    if (options.nodes > 1) store.wait_for_others();
-    if (verdict.code == 0 || attempt.is_interrupted() || restart == options.max_restarts) return verdict;
-    surroundings.output.write_line(Stream::err, fmt::format("launch: {}", verdict.line));
-    surroundings.output.write_line(Stream::err, fmt::format("launch: all ranks are started again: restart {} of {}",
-                                                            restart + 1, options.max_restarts));
+    if (options.nodes > 1) store->wait_for_others();
+    store.reset();
+    if (verdict.code == 0 || verdict.is_interruption || restart == options.max_restarts) return verdict;
+    const auto say = [&](const std::string& line) { surroundings.output.write_line(Stream::err, "launch: " + line); };
+    say(verdict.line);
+    say(fmt::format("all ranks are started again: restart {} of {}", restart + 1, options.max_restarts));
   }
 }
 
@@ -65,12 +67,21 @@ Verdict run_attempts(const Options& options, const Surroundings& surroundings) {
 int launch(const Options& options) {
   make_log_folder(options);
   Guard guard;
+  if (options.node_rank > 0)
+    std::fputs(fmt::format("launch: looks for node 0 on {}\n", *options.master_addr).c_str(), stderr);
+  auto store = std::make_unique<RunStore>(options);  // a signal may end this wait: nothing runs yet
   Signals signals;
   Output output(STDOUT_FILENO, STDERR_FILENO);
-  const Verdict verdict = run_attempts(options, {guard, signals, output});
+  Verdict verdict;
+  try {
+    verdict = run_attempts(options, std::move(store), {guard, signals, output});
+  } catch (const core::Error&) {
+    output.flush(signals, kPatience);
+    throw;
+  }
   if (!verdict.line.empty()) output.write_line(Stream::err, "launch: error: " + verdict.line);
   // Who asked for the end does not wait for a reader that has stopped to read.
-  output.flush(signals, verdict.code >= kInterrupted ? std::optional(kPatience) : std::nullopt);
+  output.flush(signals, verdict.is_interruption ? std::optional(kPatience) : std::nullopt);
   if (verdict.code == 0 && output.error(Stream::out) != 0) return 1;
   return verdict.code;
 }

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "tandem/core/error.h"
+#include "tools/launch/options.h"
 
 namespace tandem::launch {
 namespace {
@@ -119,7 +119,8 @@ RankProcess::RankProcess(const std::string& program, const std::vector<std::stri
     send_to_group(SIGKILL);
     waitpid(pid_, nullptr, 0);
     guard_.remove(pid_);
-    core::fail("program {} cannot be started: {}", program, has_started ? std::strerror(error) : "it was killed");
+    if (!has_started) core::fail("a process was killed before it could start {}", program);
+    fail_usage("program {}: cannot be executed ({})", program, std::strerror(error));
   }
   out_ = out.take_read_end();
   err_ = err.take_read_end();

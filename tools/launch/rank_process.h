@@ -20,7 +20,8 @@ struct Ending {
 
 class RankProcess {
  public:
-  /// stdin is /dev/null. Throws Error where the program cannot be started; then there is no process.
+  /// stdin is /dev/null. Throws UsageError where the program cannot be executed, Error where there can be
+  /// no process.
   RankProcess(const std::string& program, const std::vector<std::string>& arguments,
               const std::vector<std::string>& environment, const sigset_t& signal_mask, const Guard& guard);
   /// Kills the group of a process that still runs.

@@ -1,6 +1,7 @@
 #include "tools/launch/run_store.h"
 
 #include <chrono>
+#include <csignal>
 #include <thread>
 
 #include "tandem/distributed/stores/tcp_store.h"
@@ -12,16 +13,33 @@ using distributed::Milliseconds;
 using std::chrono::steady_clock;
 
 constexpr Milliseconds kNodesMeet{300000};  // launchers are started by hand, or by a queue
-constexpr Milliseconds kConnect{2000};      // to a server in this process
+constexpr Milliseconds kConnect{10000};     // to a server in this process
 constexpr Milliseconds kOthersLeave{5000};
 constexpr Milliseconds kLook{20};
 constexpr const char* kWorldSizeKey = "world_size";  // the first thing that a rank writes (distributed/world.h)
+
+// Threads that are started meanwhile hear no signals.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 }  // namespace
 
 RunStore::RunStore(const Options& options)
     : host_(options.master_addr.value_or("127.0.0.1")), port_(options.master_port.value_or(0)) {
   if (options.node_rank == 0) {
+    const NoSignals guard;  // the server's thread must not be the one that a signal ends
     server_ = std::make_unique<distributed::TcpStoreServer>(host_, port_);
     port_ = server_->port();
   } else {
@@ -54,29 +72,36 @@ std::string RunStore::address() const {
                                               : fmt::format("tcp://[{}]:{}", host_, port_);
 }
 
-void RunStore::report(int rank, const std::string& cause) try {
-  distributed::report_failure(client(), {.rank = rank, .reporter = -1, .cause = cause});
-} catch (const core::Error&) {
+template <class F, class T>
+T RunStore::ask(F&& f, T otherwise) {
+  if (is_lost_) return otherwise;
+  try {
+    return f(client());
+  } catch (const core::Error&) {
+    is_lost_ = true;
+    return otherwise;
+  }
 }
 
-std::optional<distributed::Failure> RunStore::failure() try {
-  const auto text = client().get(distributed::kFailureKey, Milliseconds(0));
-  if (!text) return std::nullopt;
-  return distributed::Failure::decode(*text);
-} catch (const core::Error&) {
-  return std::nullopt;
+void RunStore::report(int rank, const std::string& cause) {
+  const distributed::Failure failure{.rank = rank, .reporter = -1, .cause = cause};
+  ask([&](distributed::Store& store) { return distributed::report_failure(store, failure); }, failure);
 }
 
-bool RunStore::has_said_goodbye(int rank) try {
-  return client().get(distributed::goodbye_key(rank), Milliseconds(0)).has_value();
-} catch (const core::Error&) {
-  return true;
+std::optional<distributed::Failure> RunStore::failure() {
+  using Found = std::optional<distributed::Failure>;
+  const auto look = [](distributed::Store& store) -> Found {
+    const auto text = store.get(distributed::kFailureKey, Milliseconds(0));
+    return text ? Found(distributed::Failure::decode(*text)) : std::nullopt;
+  };
+  return ask(look, Found());
 }
 
-bool RunStore::is_used() try {
-  return client().get(kWorldSizeKey, Milliseconds(0)).has_value();
-} catch (const core::Error&) {
-  return false;
+bool RunStore::has_said_goodbye(int rank) { return has(distributed::goodbye_key(rank), true); }
+bool RunStore::is_used() { return has(kWorldSizeKey, false); }
+
+bool RunStore::has(const std::string& key, bool otherwise) {
+  return ask([&](distributed::Store& store) { return store.get(key, Milliseconds(0)).has_value(); }, otherwise);
 }
 
 void RunStore::wait_for_others() {

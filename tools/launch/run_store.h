@@ -35,11 +35,16 @@ class RunStore {
  private:
   void check_nodes(const Options& options);
   distributed::Store& client();
+  bool has(const std::string& key, bool otherwise);
+  /// What `f` returns, given the store; `otherwise` where that is gone, now or before: it is not waited for again.
+  template <class F, class T>
+  T ask(F&& f, T otherwise);
 
   std::string host_;
   std::uint16_t port_;
   std::unique_ptr<distributed::TcpStoreServer> server_;
   std::shared_ptr<distributed::Store> client_;
+  bool is_lost_ = false;
 };
 
 }  // namespace tandem::launch

@@ -20,7 +20,7 @@ int exit_code(const RankEnd& end) {
 // What to do, where the cause does not say it.
 std::string advice(const RankEnd& end) {
   if (end.kind == RankEnd::Kind::left_early) return "; every rank must go on to the end of the run";
-  if (end.kind == RankEnd::Kind::stalled) return " and the others waited for it in vain";
+  if (end.kind == RankEnd::Kind::stalled) return "; they waited for it in vain";
   if (!end.last_error.empty()) return "";
   switch (end.ending.signal) {
     case 0: return fmt::format("; see its output above, marked [{}]", end.rank);
@@ -44,6 +44,13 @@ std::string others(const std::vector<RankEnd>& ends, int world_size) {
 
 }  // namespace
 
+int likely_order(const Ending& ending) {
+  if (ending.signal == SIGPIPE) return 3;  // it wrote to somebody who had ended
+  if (ending.signal != 0) return 1;
+  if (ending.code == 0) return 0;  // others may have counted on it
+  return ending.code == kPeerFailed ? 4 : 2;
+}
+
 bool RankEnd::is_failure() const {
   if (kind == Kind::left_early || kind == Kind::stalled) return true;
   return kind == Kind::by_itself && (ending.code != 0 || ending.signal != 0);
@@ -62,15 +69,16 @@ std::string RankEnd::cause() const {
 
 Verdict judge(const std::vector<RankEnd>& ends, int world_size, const std::optional<Interruption>& interruption,
               const std::optional<std::string>& known_cause) {
-  if (interruption) return {interruption->code, interruption->cause};
+  if (interruption) return {interruption->code, interruption->cause, true};
   const auto is_failure = [](const RankEnd& end) { return end.is_failure(); };
   const auto own =
       std::find_if(ends.begin(), ends.end(), [&](const RankEnd& end) { return end.is_failure() && !end.is_echo(); });
-  if (own != ends.end()) return {exit_code(*own), own->cause() + others(ends, world_size) + advice(*own)};
+  if (own != ends.end())
+    return {.code = exit_code(*own), .line = own->cause() + others(ends, world_size) + advice(*own)};
   const auto echo = std::find_if(ends.begin(), ends.end(), is_failure);
-  if (known_cause) return {kPeerFailed, one_line(*known_cause) + others(ends, world_size)};
+  if (known_cause) return {.code = kPeerFailed, .line = one_line(*known_cause) + others(ends, world_size)};
   if (echo == ends.end()) return {};
-  return {kPeerFailed, echo->cause() + others(ends, world_size) + advice(*echo)};
+  return {.code = kPeerFailed, .line = echo->cause() + others(ends, world_size) + advice(*echo)};
 }
 
 std::string one_line(std::string text) {

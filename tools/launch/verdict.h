@@ -9,6 +9,9 @@
 
 namespace tandem::launch {
 
+/// Less for what is more likely a cause than what follows from it.
+int likely_order(const Ending& ending);
+
 /// One rank's end.
 struct RankEnd {
   enum class Kind : std::uint8_t {
@@ -39,6 +42,7 @@ struct Interruption {
 struct Verdict {
   int code = 0;
   std::string line;  ///< empty where all went well
+  bool is_interruption = false;
 };
 
 /// `ends` in the order in which they came; `known_cause`: the first failure in the store, which may be another node's.
