@@ -35,21 +35,50 @@ void add_relay(Plan& plan, Kind kind, int from, int to, Range range, std::int64_
   }
 }
 
-// The steps of the ring; `then_gathers`: the last reduced chunk is passed on at once.
-void add_reduce_scatter(Plan& plan, int rank, int size, std::int64_t numel, std::int64_t segment, bool then_gathers) {
-  const int left = modulo(rank - 1, size), right = modulo(rank + 1, size);
-  add_all(plan, Kind::send, right, chunk_range(numel, size, left), segment, true);
-  for (int step = 0; step < size - 1; ++step) {
-    const Range range = chunk_range(numel, size, modulo(rank - 2 - step, size));
-    add_relay(plan, Kind::receive_reduce, left, right, range, segment, step < size - 2 || then_gathers);
-  }
-}
+// One rank's walk through the ring with one block: in turn 0 it sends its first chunk, in turn k it receives a chunk
+// and passes it on. What is sent in turn k is received by the neighbour in turn k + 1.
+struct Ring {
+  int rank, size;
+  bool reduces, gathers;
+  std::int64_t segment;
 
-void add_all_gather(Plan& plan, int rank, int size, std::int64_t numel, std::int64_t segment) {
-  for (int step = 0; step < size - 1; ++step) {
-    const Range range = chunk_range(numel, size, modulo(rank - 1 - step, size));
-    add_relay(plan, Kind::receive, modulo(rank - 1, size), modulo(rank + 1, size), range, segment, step < size - 2);
+  int turns() const { return 1 + (reduces ? size - 1 : 0) + (gathers ? size - 1 : 0); }
+
+  void add_turn(Plan& plan, int turn, Range block) const {
+    const int left = modulo(rank - 1, size), right = modulo(rank + 1, size);
+    const bool is_last = turn == turns() - 1;
+    // Chunks come in falling order, from the one before this rank's on where they are reduced.
+    const Range chunk = chunk_of(block, modulo(rank - turn - (reduces ? 1 : 0), size));
+    if (turn == 0) return add_all(plan, Kind::send, right, chunk, segment, reduces);
+    const bool is_reduction = reduces && turn < size;
+    add_relay(plan, is_reduction ? Kind::receive_reduce : Kind::receive, left, right, chunk, segment, !is_last);
   }
+
+  Range chunk_of(Range block, int chunk) const {
+    const Range range = chunk_range(block.numel(), size, chunk);
+    return {block.begin + range.begin, block.begin + range.end};
+  }
+};
+
+// A long vector is cut into blocks of one segment a rank, and a few blocks are under way at once, each some turns
+// behind the one before: the wire is busy in both directions, and a segment is sent on while it is still in the cache.
+// All ranks take the turns in the same order, (turn + stride * block, block), so that receives keep the order of sends.
+constexpr int kBlocksUnderWay = 3;
+
+Plan pipelined_ring(const Ring& ring, std::int64_t numel) {
+  Plan plan;
+  const std::int64_t block_numel = ring.segment * ring.size;
+  const std::int64_t blocks = (numel + block_numel - 1) / block_numel;
+  const int turns = ring.turns(), stride = (turns + kBlocksUnderWay - 1) / kBlocksUnderWay;
+  for (std::int64_t time = 0; time < turns + stride * (blocks - 1); ++time) {
+    const std::int64_t first = std::max<std::int64_t>(0, (time - turns + stride) / stride);
+    for (std::int64_t block = first; block < blocks && block * stride <= time; ++block) {
+      // Evenly, so that the last block is no short one.
+      const Range range = {fraction(numel, block, blocks), fraction(numel, block + 1, blocks)};
+      ring.add_turn(plan, static_cast<int>(time - block * stride), range);
+    }
+  }
+  return plan;
 }
 
 }  // namespace
@@ -60,22 +89,21 @@ Range chunk_range(std::int64_t numel, int size, int chunk) {
 
 Plan ring_reduce_scatter(int rank, int size, std::int64_t numel, std::int64_t segment) {
   Plan plan;
-  if (size > 1) add_reduce_scatter(plan, rank, size, numel, segment, false);
+  const Ring ring = {rank, size, true, false, segment};
+  for (int turn = 0; size > 1 && turn < ring.turns(); ++turn) ring.add_turn(plan, turn, {0, numel});
   return plan;
 }
 
 Plan ring_all_gather(int rank, int size, std::int64_t numel, std::int64_t segment) {
   Plan plan;
-  if (size > 1) add_all(plan, Kind::send, modulo(rank + 1, size), chunk_range(numel, size, rank), segment);
-  add_all_gather(plan, rank, size, numel, segment);
+  const Ring ring = {rank, size, false, true, segment};
+  for (int turn = 0; size > 1 && turn < ring.turns(); ++turn) ring.add_turn(plan, turn, {0, numel});
   return plan;
 }
 
 Plan ring_all_reduce(int rank, int size, std::int64_t numel, std::int64_t segment) {
-  Plan plan;
-  if (size > 1) add_reduce_scatter(plan, rank, size, numel, segment, true);
-  add_all_gather(plan, rank, size, numel, segment);
-  return plan;
+  if (size == 1) return {};
+  return pipelined_ring({rank, size, true, true, segment}, numel);
 }
 
 Plan halving_doubling_all_reduce(int rank, int size, std::int64_t numel, std::int64_t segment) {
@@ -141,7 +169,8 @@ Plan tree_broadcast(int rank, int size, int root, std::int64_t numel, std::int64
 
 AllReduceKind choose_all_reduce(std::int64_t bytes, int size) {
   // A direct exchange costs W - 1 messages a rank where halving-doubling costs 2 log2 W: with few ranks it wins.
-  if (bytes <= 16 * 1024 && size <= 4) return AllReduceKind::direct;
+  // With nothing to send it is a barrier in which sizes are compared.
+  if (bytes == 0 || (bytes <= 16 * 1024 && size <= 4)) return AllReduceKind::direct;
   const bool is_power_of_two = (size & (size - 1)) == 0;
   if (bytes <= (is_power_of_two ? 256 : 32) * 1024) return AllReduceKind::halving_doubling;
   return AllReduceKind::ring;

@@ -55,7 +55,7 @@ Range chunk_range(std::int64_t numel, int size, int chunk);
 Plan ring_reduce_scatter(int rank, int size, std::int64_t numel, std::int64_t segment);
 /// Before, rank r holds chunk r.
 Plan ring_all_gather(int rank, int size, std::int64_t numel, std::int64_t segment);
-/// One after the other, without a gap between.
+/// One after the other, without a gap between; of a long vector in blocks that follow each other closely.
 Plan ring_all_reduce(int rank, int size, std::int64_t numel, std::int64_t segment);
 Plan halving_doubling_all_reduce(int rank, int size, std::int64_t numel, std::int64_t segment);
 /// From rank to rank, each passing on a segment while the next arrives: for long messages.

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 #include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
@@ -44,7 +47,7 @@ GlooMesh::GlooMesh(std::string group, GlooEndpoint endpoint)
     core::fail("group {}: rank {} cannot listen on its address {}: {}", group_, endpoint_.rank, endpoint_.address,
                gloo_reason(error));
   }
-  context_ = device_->createContext(endpoint_.rank, endpoint_.size);
+  for (auto& context : contexts_) context = device_->createContext(endpoint_.rank, endpoint_.size);
 }
 
 void GlooMesh::connect(Milliseconds timeout) {
@@ -52,23 +55,27 @@ void GlooMesh::connect(Milliseconds timeout) {
   {
     const std::lock_guard lock(mutex_);
     throw_if_closed();
-    context_->setTimeout(std::max(timeout / 5, Milliseconds(1)));  // a pair waits five times this to be connected
-    for (int peer = 0; peer < endpoint_.size; ++peer)
-      if (peer != endpoint_.rank) context_->createPair(peer);
+    for (auto& context : contexts_) {
+      context->setTimeout(std::max(timeout / 5, Milliseconds(1)));  // a pair waits five times this to be connected
+      for (int peer = 0; peer < endpoint_.size; ++peer)
+        if (peer != endpoint_.rank) context->createPair(peer);
+    }
   }
   publish_addresses();
   for (int peer = 0; peer < endpoint_.size; ++peer) {
     if (peer == endpoint_.rank) continue;
-    // Of equal length, one for each rank.
     const std::string addresses = wait_for_addresses(peer, deadline);
     if (addresses.empty()) throw_missing(timeout);
-    const std::size_t length = context_->getPair(peer)->address().bytes().size();
-    if (addresses.size() != length * static_cast<std::size_t>(endpoint_.size))
+    const std::size_t length = address_length(), expected = length * static_cast<std::size_t>(endpoint_.size) * 2;
+    if (addresses.size() != expected)
       core::fail("group {}: rank {} published {} bytes of addresses, expected {}", group_, peer, addresses.size(),
-                 length * static_cast<std::size_t>(endpoint_.size));
-    const auto* own = addresses.data() + length * static_cast<std::size_t>(endpoint_.rank);
+                 expected);
+    const auto* own = addresses.data() + length * static_cast<std::size_t>(endpoint_.rank) * 2;
     try {
-      context_->getPair(peer)->connect(std::vector<char>(own, own + length));
+      for (auto& context : contexts_) {
+        context->getPair(peer)->connect(std::vector<char>(own, own + length));
+        own += length;
+      }
     } catch (const std::exception& error) {
       throw_if_closed();
       throw PeerError(fmt::format("group {}: rank {} could not connect to rank {}: {}", group_, endpoint_.rank, peer,
@@ -78,17 +85,21 @@ void GlooMesh::connect(Milliseconds timeout) {
   }
 }
 
+std::size_t GlooMesh::address_length() {
+  return contexts_[0]->getPair(endpoint_.rank == 0 ? 1 : 0)->address().bytes().size();
+}
+
+// Two addresses of equal length for each rank, in the order of contexts.
 void GlooMesh::publish_addresses() {
   std::string addresses;
-  std::size_t length = 0;
-  for (int peer = 0; peer < endpoint_.size; ++peer)
-    if (peer != endpoint_.rank) length = context_->getPair(peer)->address().bytes().size();
   for (int peer = 0; peer < endpoint_.size; ++peer) {
-    if (peer == endpoint_.rank) {
-      addresses.append(length, '\0');
-    } else {
-      const std::vector<char> bytes = context_->getPair(peer)->address().bytes();
-      addresses.append(bytes.begin(), bytes.end());
+    for (auto& context : contexts_) {
+      if (peer == endpoint_.rank) {
+        addresses.append(address_length(), '\0');
+      } else {
+        const std::vector<char> bytes = context->getPair(peer)->address().bytes();
+        addresses.append(bytes.begin(), bytes.end());
+      }
     }
   }
   endpoint_.store->set(key(endpoint_.rank), addresses);
@@ -124,7 +135,8 @@ void GlooMesh::close(const std::string& cause) {
   is_closed_ = true;
   for (int peer = 0; peer < endpoint_.size; ++peer) {
     if (peer == endpoint_.rank) continue;
-    if (const auto& pair = context_->getPair(peer)) pair->close();
+    for (auto& context : contexts_)
+      if (const auto& pair = context->getPair(peer)) pair->close();
   }
 }
 

@@ -1,15 +1,24 @@
-// A Gloo connection to every other rank, made through our store.
+// Gloo connections to every other rank, made through our store: one for each direction.
+//
+// A pair of Gloo's has one lock, which a thread that writes holds; Gloo's own thread, told that there is something to
+// read, then asks again and again until it gets it. With a connection for each direction it reads from one while we
+// write to the other.
 #pragma once
 
-#include <gloo/transport/context.h>
-#include <gloo/transport/device.h>
-
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "tandem/distributed/groups/gloo_group.h"
+
+namespace gloo::transport {
+class Context;
+class Device;
+}  // namespace gloo::transport
 
 namespace tandem::distributed {
 
@@ -23,13 +32,17 @@ class GlooMesh {
   /// From any thread: ends connect() and all connections at once, so that the other sides notice.
   void close(const std::string& cause);
 
-  gloo::transport::Context& context() { return *context_; }
+  /// Whose pair with `peer` is for what this rank sends to it.
+  gloo::transport::Context& sending(int peer) { return *contexts_[endpoint_.rank < peer ? 0 : 1]; }
+  gloo::transport::Context& receiving(int peer) { return *contexts_[endpoint_.rank < peer ? 1 : 0]; }
   const GlooEndpoint& endpoint() const { return endpoint_; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void publish_addresses();
+  /// Bytes of one address.
+  std::size_t address_length();
   std::string wait_for_addresses(int peer, Clock::time_point deadline);
   void throw_if_closed();
   [[noreturn]] void throw_missing(Milliseconds timeout);
@@ -38,7 +51,8 @@ class GlooMesh {
   const std::string group_;
   const GlooEndpoint endpoint_;
   std::shared_ptr<gloo::transport::Device> device_;
-  std::shared_ptr<gloo::transport::Context> context_;
+  /// What the lower rank of two sends, and what the higher one does.
+  std::array<std::shared_ptr<gloo::transport::Context>, 2> contexts_;
 
   std::mutex mutex_;
   std::atomic<bool> is_closed_ = false;

@@ -1,6 +1,7 @@
 // The comm thread posts and waits; Gloo's own thread moves the bytes; a third sleeps until a deadline passes.
 #include "tandem/distributed/groups/gloo_transport.h"
 
+#include <gloo/transport/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
@@ -65,8 +66,8 @@ class GlooTransport final : public Transport {
     for (int rank = 0; rank < mesh_->endpoint().size; ++rank) {
       if (rank == mesh_->endpoint().rank) continue;
       Peer& peer = peers_[static_cast<std::size_t>(rank)];
-      for (ShortBuffer& buffer : peer.outgoing) buffer.attach(mesh_->context());
-      for (ShortBuffer& buffer : peer.incoming) buffer.attach(mesh_->context());
+      for (ShortBuffer& buffer : peer.outgoing) buffer.attach(mesh_->sending(rank));
+      for (ShortBuffer& buffer : peer.incoming) buffer.attach(mesh_->receiving(rank));
       peer.to_repost = kShortSlots;
     }
     const Milliseconds look = std::clamp(timeout / 16, Milliseconds(5), Milliseconds(500));
@@ -102,7 +103,7 @@ class GlooTransport final : public Transport {
     BufferPtr buffer;
     if (bytes > kShortBytes) {
       attempt(rank, [&] {
-        buffer = mesh_->context().createUnboundBuffer(data, bytes);
+        buffer = mesh_->receiving(rank).createUnboundBuffer(data, bytes);
         buffer->recv(rank, long_slot(signature_, peer.long_posted++, bytes), 0, bytes);
       });
     }
@@ -126,7 +127,7 @@ class GlooTransport final : public Transport {
     if (bytes <= kShortBytes) return send_short(rank, bytes, data, bytes);
     if (!peer.has_sent_signature) send_short(rank, kLongFollows, nullptr, 0);
     attempt(rank, [&] {
-      BufferPtr buffer = mesh_->context().createUnboundBuffer(const_cast<void*>(data), bytes);
+      BufferPtr buffer = mesh_->sending(rank).createUnboundBuffer(const_cast<void*>(data), bytes);
       buffer->send(rank, long_slot(signature_, peer.long_sent++, bytes), 0, bytes);
       sent_.push_back({rank, std::move(buffer)});
     });

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "tools/bench/allreduce.h"
 #include "tools/bench/ops.h"
 #include "tools/bench/step.h"
 
@@ -26,6 +27,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   tandem::bench::add_step(app);
   tandem::bench::add_ops(app);
+  tandem::bench::add_allreduce(app);
   try {
     app.parse(argc, argv);
     return 0;
