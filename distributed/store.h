@@ -16,8 +16,8 @@ namespace tandem::distributed {
 using Milliseconds = std::chrono::milliseconds;
 
 /// Safe from several threads, which wait for each other's calls: who waits long takes a connection of its own.
-/// Every call throws PeerError where the store is gone, and Error for a key longer than kMaxKey or a value longer than
-/// kMaxValue.
+/// Every call throws PeerError where the store is gone, TimeoutError where it hangs (5 s, and a get's own timeout before),
+/// and Error for a key longer than kMaxKey or a value longer than kMaxValue.
 class Store {
  public:
   static constexpr std::size_t kMaxKey = 1024, kMaxValue = 1 << 20;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <mutex>
@@ -50,6 +51,13 @@ class Serving {
   TcpStoreServer server_;
   bool lingers_ = true;
 };
+
+/// Gloo writes to connections that the other side may have closed; without this the process would end by SIGPIPE
+/// instead of an error. Who handles that signal keeps doing so.
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
 
 }  // namespace
 
@@ -152,8 +160,15 @@ std::shared_ptr<ProcessGroup> World::Implementation::make_group(const std::strin
   if (!group_names_.insert(name).second) core::fail("group {}: there is one of this name already", name);
   const GroupOptions options{settings.timeout, watch};
   if (network_) return network_->join(name, settings.rank, options);
-  // A connection of its own, since it waits for others on it.
-  return make_gloo_group(name, {settings.rank, settings.world_size, store->connect_again(), data_address_}, options);
+  ignore_broken_pipes();
+  try {
+    // A connection of its own, since it waits for others on it.
+    return make_gloo_group(name, {settings.rank, settings.world_size, store->connect_again(), data_address_}, options);
+  } catch (const PeerError& error) {
+    const Failure first = watch->report({-1, settings.rank, error.what()});
+    if (first.cause == error.what()) throw;
+    throw PeerError(fmt::format("group {}: {}", name, first.cause));
+  }
 }
 
 void World::Implementation::leave() {
@@ -210,6 +225,9 @@ const std::vector<Member>& World::members() const { return implementation_->memb
 std::shared_ptr<ProcessGroup> World::make_group(const std::string& name) { return implementation_->make_group(name); }
 Store& World::store() { return *implementation_->store; }
 Watch& World::watch() { return *implementation_->watch; }
+void World::fail(const std::string& what) {
+  watch().report({rank(), rank(), fmt::format("rank {}: {}", rank(), what)});
+}
 void World::leave() { implementation_->leave(); }
 
 namespace {
@@ -269,7 +287,7 @@ void run_as_threads(int size, const std::function<void(World&)>& rank_main, Mill
         rank_main(world);
         world.leave();
       } catch (...) {
-        world.watch().report({rank, rank, fmt::format("rank {}: {}", rank, note_exception(cause))});
+        world.fail(note_exception(cause));
       }
     } catch (...) {
       note_exception(cause);

@@ -26,7 +26,7 @@ class TcpStore final : public Store {
   std::shared_ptr<Store> connect_again() override;
   std::string str() const override;
 
-  /// This side's own address as the server sees it: "127.0.0.1", "10.0.0.7", "fe80::1".
+  /// This side's own address as the server sees it: "127.0.0.1", "10.0.0.7", "fe80::1%eth0".
   std::string local_address() const;
 
  private:

@@ -14,6 +14,7 @@ namespace {
 
 std::vector<std::string> texts(const std::vector<Address>& addresses) {
   std::vector<std::string> result;
+  result.reserve(addresses.size());
   for (const Address& address : addresses) result.push_back(address.str());
   return result;
 }

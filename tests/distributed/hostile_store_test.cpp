@@ -27,7 +27,7 @@ using store_protocol::Operation;
 using store_protocol::Request;
 
 constexpr Milliseconds kNow(0), kLong(60000);
-const std::string kHere = "127.0.0.1";
+constexpr const char* kHere = "127.0.0.1";
 
 class HostileStore : public ::testing::Test {
  protected:
@@ -110,6 +110,7 @@ TEST_F(HostileStore, WhoSaysNothingIsClosedAfterAWhile) {
 
 TEST_F(HostileStore, CrowdsAreThinnedAndClientsGetIn) {
   std::vector<Socket> crowd;
+  crowd.reserve(200);
   for (int i = 0; i < 200; ++i) crowd.push_back(stranger());
   expect_service();
   // The oldest went first; the client above came after all of them.
@@ -131,6 +132,7 @@ TEST(HostileStoreDescriptors, MayRunOut) {
     try {
       if (read(pipe_ends[0], &port, sizeof(port)) != sizeof(port)) _exit(2);
       std::vector<Socket> crowd;
+      crowd.reserve(60);
       for (int i = 0; i < 60; ++i) {
         crowd.push_back(Socket::connect(resolve(kHere, port).front(), Deadline(kLong)));
       }
@@ -158,6 +160,7 @@ TEST(HostileStoreDescriptors, MayRunOut) {
 TEST_F(HostileStore, HalfARequestHindersNobody) {
   const std::string request = store_protocol::encode(Request{Operation::set, "k", std::string(1 << 20, 'x'), {}, 0});
   std::vector<Socket> halves;
+  halves.reserve(4);
   for (const std::size_t length : {std::size_t{1}, std::size_t{20}, std::size_t{21}, request.size() - 1}) {
     halves.push_back(stranger(hello_ + request.substr(0, length)));
   }
@@ -207,6 +210,7 @@ TEST_F(HostileStore, ClientsWorkAmongAllOfThem) {
   }
   constexpr int kClients = 4, kTimes = 1000;
   std::vector<std::thread> clients;
+  clients.reserve(kClients);
   for (int c = 0; c < kClients; ++c) {
     clients.emplace_back([&] {
       TcpStore store(kHere, server_.port(), kLong);

@@ -11,11 +11,11 @@
 namespace tandem::distributed::store_protocol {
 namespace {
 
-const std::string kBinary("\0\xff k\n", 5);
+const std::string binary("\0\xff k\n", 5);
 
 TEST(StoreProtocol, RequestsComeBack) {
-  for (const auto& expected : {std::optional<std::string>(), std::optional<std::string>(""), std::optional(kBinary)}) {
-    const Request sent{Operation::compare_and_set, kBinary, "value", expected, INT64_MIN};
+  for (const auto& expected : {std::optional<std::string>(), std::optional<std::string>(""), std::optional(binary)}) {
+    const Request sent{Operation::compare_and_set, binary, "value", expected, INT64_MIN};
     const std::string bytes = encode(sent) + "rest";
     std::string_view view = bytes;
     const auto got = take_request(view);
@@ -30,13 +30,13 @@ TEST(StoreProtocol, RequestsComeBack) {
 }
 
 TEST(StoreProtocol, RepliesAndHellosComeBack) {
-  const std::string bytes = encode_hello(7) + encode(Reply{Reply::Status::error, kBinary, -2}) + "rest";
+  const std::string bytes = encode_hello(7) + encode(Reply{Reply::Status::error, binary, -2}) + "rest";
   std::string_view view = bytes;
   EXPECT_EQ(take_hello(view), 7u);
   const auto reply = take_reply(view);
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->status, Reply::Status::error);
-  EXPECT_EQ(reply->value, kBinary);
+  EXPECT_EQ(reply->value, binary);
   EXPECT_EQ(reply->number, -2);
   EXPECT_EQ(view, "rest");
 }

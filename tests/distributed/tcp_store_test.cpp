@@ -22,7 +22,7 @@ namespace tandem::distributed {
 namespace {
 
 constexpr Milliseconds kNow(0), kLong(60000);
-const std::string kHere = "127.0.0.1";
+constexpr const char* kHere = "127.0.0.1";
 
 Milliseconds time_of(const std::function<void()>& call) {
   const auto begin = std::chrono::steady_clock::now();

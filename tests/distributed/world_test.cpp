@@ -248,6 +248,19 @@ TEST(World, AnExceptionIsAFailure) {
   EXPECT_EQ(errors[1], "out of luck");
 }
 
+TEST(World, ARankThatFailsSaysWhy) {
+  const TcpStoreServer server(kHere, 0);
+  const auto errors = run_threads(2, [&](int rank) {
+    World world(over_tcp(rank, 2, server.port(), "launch"));
+    const auto group = world.make_group("gradients");
+    group->all_reduce(core::Tensor::full({3}, 1.0))->wait();
+    if (rank == 1) return world.fail("out of luck");
+    group->all_reduce(core::Tensor::full({3}, 1.0))->wait();
+  });
+  expect_contains(errors[0], "rank 1: out of luck");
+  EXPECT_EQ(errors[1], "");
+}
+
 TEST(World, WhoDoesNotComeToTheEndIsNamed) {
   const TcpStoreServer server(kHere, 0);
   const auto errors = run_threads(2, [&](int rank) {
@@ -340,29 +353,29 @@ TEST(DataAddress, IsLoopbackOnOneMachineAndReachableOnSeveral) {
 }
 
 // The groups' own tests say more; these only that the world joins them rightly.
-void expect_sum(World& world, const std::string& name) {
-  const auto group = world.make_group(name);
+[[nodiscard]] std::shared_ptr<ProcessGroup> expect_sum(World& world, const std::string& name) {
+  auto group = world.make_group(name);
   EXPECT_EQ(group->rank(), world.rank());
   EXPECT_EQ(group->size(), world.size());
   const auto tensor = core::Tensor::full({3}, world.rank() + 1.0);
   group->all_reduce(tensor)->wait();
   EXPECT_EQ(tensor.data<float>()[0], static_cast<float>(world.size() * (world.size() + 1) / 2));
   TANDEM_EXPECT_ERROR(world.make_group(name), "there is one of this name already");
+  return group;
 }
 
 TEST(World, GroupsOfProcesses) {
   const TcpStoreServer server(kHere, 0);
   expect_all_empty(run_threads(3, [&](int rank) {
     World world(over_tcp(rank, 3, server.port(), "launch"));
-    expect_sum(world, "gradients");
-    expect_sum(world, "metrics");
+    const auto gradients = expect_sum(world, "gradients"), metrics = expect_sum(world, "metrics");
     world.leave();
   }));
 }
 
 TEST(World, AGroupOfOneRank) {
   World world{RankSettings{}};
-  expect_sum(world, "gradients");
+  const auto group = expect_sum(world, "gradients");
   world.leave();
 }
 
@@ -375,7 +388,7 @@ TEST(RunAsThreads, EachIsARankThatComputesAlone) {
       EXPECT_EQ(world.local_rank(), world.rank());
       EXPECT_EQ(core::num_threads(), 1);
       ranks += 1 << world.rank();
-      expect_sum(world, "gradients");
+      const auto group = expect_sum(world, "gradients");
       if (world.rank() == 0) world.leave();  // others leave by returning
     });
     EXPECT_EQ(ranks, (1 << size) - 1);

@@ -112,7 +112,7 @@ std::string find_program(const std::string& name) {
   for (std::size_t begin = 0; begin <= folders.size();) {
     const std::size_t end = std::min(folders.find(':', begin), folders.size());
     const std::string folder = end > begin ? folders.substr(begin, end - begin) : ".";
-    const std::string path = folder + "/" + name;
+    std::string path = fmt::format("{}/{}", folder, name);
     if (is_file(path) && access(path.c_str(), X_OK) == 0) return path;
     if (found.empty() && is_file(path)) found = path;
     begin = end + 1;
