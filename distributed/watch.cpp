@@ -76,6 +76,10 @@ Watch::Implementation::Implementation(std::shared_ptr<Store> store, int rank, in
       neighbour_(rank, size, options_.beat, options_.stale) {
   if (size_ == 1) return;
   connection_ = store_->connect_again();
+  if (options_.leaves_will) {
+    const auto cause = fmt::format("rank {} has died: its process ended without goodbye", rank_);
+    connection_->set_at_end(kFailureKey, Failure{rank_, rank_, cause}.encode());
+  }
   beat();
   thread_ = std::thread([this] { run(); });
 }
@@ -280,6 +284,7 @@ void Watch::Implementation::leave(Milliseconds timeout) {
   }
   if (size_ == 1) return;
   try {
+    if (options_.leaves_will) connection_->set_at_end(kFailureKey, std::nullopt);
     connection_->set(goodbye_key(rank_), "");
     for (int rank = 0; rank < size_; ++rank) {
       if (rank != rank_) wait_for_goodbye(rank, deadline, timeout);

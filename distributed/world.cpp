@@ -128,6 +128,7 @@ void World::Implementation::connect(Identity& identity, Clock::time_point deadli
 
 void World::Implementation::join(const Identity& identity, WatchOptions watch_options, Clock::time_point deadline) {
   if (watch_options.store_server.empty()) watch_options.store_server = settings.store_server;
+  watch_options.leaves_will = settings.store_server != "launch";
   if (settings.world_size > 1) claim_rank(*store, settings, identity);
   watch = std::make_shared<Watch>(store, settings.rank, settings.world_size, watch_options);
   std::vector<Identity> identities{identity};

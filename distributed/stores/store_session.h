@@ -38,6 +38,10 @@ class StoreSession {
   std::optional<store_protocol::Request> next_request();
   void reply(const store_protocol::Reply& reply);
 
+  /// What is to be set when the connection ends.
+  void keep_will(std::optional<std::pair<std::string, std::string>> will) { will_ = std::move(will); }
+  const std::optional<std::pair<std::string, std::string>>& will() const { return will_; }
+
   void wait_for(const std::string& key, const Deadline& deadline) { wait_ = {key, deadline}; }
   bool waits_for(const std::string& key) const { return wait_ && wait_->key == key; }
   bool waits() const { return wait_.has_value(); }
@@ -60,6 +64,7 @@ class StoreSession {
   std::string output_;
   std::size_t sent_ = 0;  ///< of output_
   std::optional<Wait> wait_;
+  std::optional<std::pair<std::string, std::string>> will_;
 };
 
 }  // namespace tandem::distributed

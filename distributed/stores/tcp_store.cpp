@@ -181,6 +181,14 @@ bool TcpStore::remove(const std::string& key) {
   return connection_->call({Operation::remove, key, "", std::nullopt, 0}).number != 0;
 }
 
+bool TcpStore::set_at_end(const std::string& key, const std::optional<std::string>& value) {
+  check_key(key);
+  if (value) check_value(key, *value);
+  const std::lock_guard lock(mutex_);
+  connection_->call({Operation::set_at_end, key, value.value_or(""), std::nullopt, value.has_value()});
+  return true;
+}
+
 // It was there a moment ago, so that there is little to wait for.
 std::shared_ptr<Store> TcpStore::connect_again() { return std::make_shared<TcpStore>(host_, port_, kAnswerTime); }
 

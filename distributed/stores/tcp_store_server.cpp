@@ -118,8 +118,14 @@ void TcpStoreServer::Implementation::serve() {
     auto entry = entries.begin() + 1 + static_cast<std::ptrdiff_t>(listeners_.size());
     for (auto session = sessions_.begin(); session != sessions_.end(); ++entry) {
       const bool stays = work_with(*session, entry->revents);
-      if (!stays) forget(*session);
-      session = stays ? std::next(session) : sessions_.erase(session);
+      if (stays) {
+        ++session;
+        continue;
+      }
+      const auto will = session->will();
+      forget(*session);
+      session = sessions_.erase(session);
+      if (will && dictionary_.compare_and_set(will->first, std::nullopt, will->second)) wake_waits(will->first);
     }
     for (std::size_t i = 0; i < listeners_.size(); ++i) {
       if (entries[1 + i].revents != 0) accept_from(listeners_[i]);
@@ -195,6 +201,11 @@ void TcpStoreServer::Implementation::answer(StoreSession& session, const Request
     session.wait_for(request.key, Deadline(Milliseconds(request.number)));
     return;
   }
+  if (request.operation == Operation::set_at_end) {
+    session.keep_will(request.number == 0 ? std::nullopt : std::optional(std::pair(request.key, request.value)));
+    session.reply({});
+    return;
+  }
   const Reply reply = reply_to(request);
   // First the others: this client may be gone, and then an exception ends its turn.
   if (!is_get && request.operation != Operation::remove) wake_waits(request.key);
@@ -218,6 +229,7 @@ Reply TcpStoreServer::Implementation::reply_to(const Request& request) {
         find();
         break;
       case Operation::remove: reply.number = dictionary_.remove(request.key) ? 1 : 0; break;
+      case Operation::set_at_end: break;  // the session's own affair
     }
   } catch (const core::Error& error) {
     reply = {Reply::Status::error, error.what(), 0};
