@@ -65,7 +65,7 @@ TEST(StoreProtocol, RefusesAtTheFirstWrongByte) {
       TANDEM_EXPECT_ERROR(take_hello(view), "the hello is missing");
     }
   }
-  for (const char operation : {'\0', '\6', '\xff'}) {
+  for (const char operation : {'\0', '\7', '\xff'}) {
     const std::string bytes = operation + std::string(20, '\0');
     std::string_view view = bytes;
     TANDEM_EXPECT_ERROR(take_request(view), "is unknown");

@@ -142,6 +142,26 @@ TEST(TcpStoreServer, NoticesClientsThatLeave) {
   EXPECT_EQ(server.clients(), 0);
 }
 
+TEST(TcpStoreServer, KeepsAWillUntilItsConnectionEnds) {
+  TcpStoreServer server("127.0.0.1", 0);
+  TcpStore reader("127.0.0.1", server.port(), kLong);
+  {
+    TcpStore taken_back("127.0.0.1", server.port(), kLong), late("127.0.0.1", server.port(), kLong);
+    reader.set("held", "by another");
+    EXPECT_TRUE(taken_back.set_at_end("a", "gone"));
+    EXPECT_TRUE(taken_back.set_at_end("a", std::nullopt));
+    EXPECT_TRUE(late.set_at_end("held", "too late"));
+  }
+  auto dying = std::make_unique<TcpStore>("127.0.0.1", server.port(), kLong);
+  EXPECT_TRUE(PrefixStore("group", std::shared_ptr<Store>(std::shared_ptr<Store>(), dying.get())).set_at_end("b", "died"));
+  EXPECT_EQ(reader.get("group/b", Milliseconds(0)), std::nullopt);
+  std::thread end([&] { dying.reset(); });
+  EXPECT_EQ(reader.get("group/b", kLong), "died");  // which wakes who waits for it
+  end.join();
+  EXPECT_EQ(reader.get("a", Milliseconds(0)), std::nullopt);
+  EXPECT_EQ(reader.get("held", Milliseconds(0)), "by another");
+}
+
 TEST(TcpStoreServer, APortInUse) {
   const TcpStoreServer server(kHere, 0);
   TANDEM_EXPECT_ERROR(

@@ -39,11 +39,6 @@ int Ranks::any_signal(int mine) {
   return static_cast<int>(signal.item());
 }
 
-void Ranks::report(const std::string& cause) {
-  world_.watch().report(
-      {.rank = rank(), .reporter = rank(), .cause = fmt::format("rank {} failed: {}", rank(), cause)});
-}
-
 std::string Ranks::describe() const {
   std::set<std::string> hosts;
   for (const distributed::Member& member : world_.members()) hosts.insert(member.host);
