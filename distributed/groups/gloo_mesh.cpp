@@ -93,6 +93,7 @@ GlooMesh::GlooMesh(std::string group, GlooEndpoint endpoint)
     core::fail("group {}: rank {} cannot listen on its address {}: {}", group_, endpoint_.rank, endpoint_.address,
                gloo_reason(error));
   }
+  for (auto& descriptors : sockets_) descriptors.assign(static_cast<std::size_t>(endpoint_.size), -1);
   for (auto& context : contexts_) {
     context = device_->createContext(endpoint_.rank, endpoint_.size);
     context->setTimeout(Milliseconds(0));  // none: Gloo's would hold for all waits ever after
@@ -137,10 +138,12 @@ void GlooMesh::connect_all(Milliseconds timeout) {
     std::size_t from = length * static_cast<std::size_t>(endpoint_.rank) * 2,
                 own = length * static_cast<std::size_t>(peer) * 2;
     try {
-      for (auto& context : contexts_) {
+      for (std::size_t index = 0; index < contexts_.size(); ++index) {
         const std::string port = addresses.substr(from, length);
-        context->getPair(peer)->connect(std::vector<char>(port.begin(), port.end()));
-        find_socket(peer, *context, published.substr(own, length), port);
+        contexts_[index]->getPair(peer)->connect(std::vector<char>(port.begin(), port.end()));
+        const int descriptor = find_socket(peer, *contexts_[index], published.substr(own, length), port);
+        const std::lock_guard lock(mutex_);
+        sockets_[index][static_cast<std::size_t>(peer)] = descriptor;
         from += length;
         own += length;
       }
@@ -203,8 +206,8 @@ void GlooMesh::throw_if_closed() {
 
 // Gloo keeps its descriptors to itself; a pair's own address and its peer's tell which one it is. The one who connects
 // may share its port with other connections, the one who listens does not.
-void GlooMesh::find_socket(int peer, gloo::transport::Context& context, const std::string& own_port,
-                           const std::string& peer_port) {
+int GlooMesh::find_socket(int peer, gloo::transport::Context& context, const std::string& own_port,
+                          const std::string& peer_port) {
   const SocketAddress local = parse(address_of(peer, context));
   const auto is_it = [&](int descriptor) {
     const auto name = name_of(descriptor, getsockname), other = name_of(descriptor, getpeername);
@@ -219,10 +222,7 @@ void GlooMesh::find_socket(int peer, gloo::transport::Context& context, const st
       ::close(own);
       continue;
     }
-    const std::lock_guard lock(mutex_);
-    sockets_.push_back(own);
-    if (is_closed_) shutdown(own, SHUT_RDWR);
-    return;
+    return own;
   }
   throw_if_closed();
   throw PeerError(
@@ -231,7 +231,9 @@ void GlooMesh::find_socket(int peer, gloo::transport::Context& context, const st
 
 GlooMesh::~GlooMesh() {
   for (auto& context : contexts_) context.reset();
-  for (const int descriptor : sockets_) ::close(descriptor);
+  for (const auto& descriptors : sockets_)
+    for (const int descriptor : descriptors)
+      if (descriptor >= 0) ::close(descriptor);
 }
 
 void GlooMesh::close(const std::string& cause) {
@@ -254,7 +256,15 @@ void GlooMesh::interrupt() {
 }
 
 void GlooMesh::shut_down(int how) {
-  for (const int descriptor : sockets_) shutdown(descriptor, how);
+  for (const auto& descriptors : sockets_)
+    for (const int descriptor : descriptors)
+      if (descriptor >= 0) shutdown(descriptor, how);
+}
+
+void GlooMesh::widen(int peer) {
+  const int bytes = 512 * 1024;  // the system doubles it; more left the cache and was slower over loopback
+  setsockopt(sockets_[sending_index(peer)][static_cast<std::size_t>(peer)], SOL_SOCKET, SO_SNDBUF, &bytes,
+             sizeof(bytes));
 }
 
 std::string GlooMesh::key(int rank) const { return fmt::format("groups/{}/{}", group_, rank); }

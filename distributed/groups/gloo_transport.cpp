@@ -122,8 +122,8 @@ class GlooTransport final : public Transport {
       auto buffer =
           make_buffer(mesh_->sending(rank), rank, long_slot(peer.long_sent++), const_cast<void*>(data), bytes);
       sent_.push_back({rank, std::move(buffer)});
-      sent_.back().buffer->send(0, bytes);
     });
+    send(rank, *sent_.back().buffer, bytes, 0);
   }
 
   void wait_sends() override {
@@ -167,6 +167,7 @@ class GlooTransport final : public Transport {
     std::deque<Posted> posted;
     bool has_sent_signature = false, has_seen_signature = false;  // in this collective
     std::uint64_t long_sent = 0, long_posted = 0;
+    std::size_t longest_sent = 0;  // bytes
   };
 
   // "Recv" also for those that only send: Gloo tells registered buffers of lost connections.
@@ -195,8 +196,16 @@ class GlooTransport final : public Transport {
     std::byte* place = out.memory.data() + out.offset();
     std::memcpy(place, &header, sizeof(header));
     if (data != nullptr) std::memcpy(place + sizeof(header), data, bytes);
-    attempt(rank, [&] { out.buffer->send(out.offset(), sizeof(header) + bytes, out.offset()); });
+    send(rank, *out.buffer, sizeof(header) + bytes, out.offset());
     ++out.used;
+  }
+
+  void send(int rank, Buffer& buffer, std::size_t bytes, std::size_t offset) {
+    attempt(rank, [&] { buffer.send(offset, bytes, offset); });
+    Peer& peer = peer_of(rank);
+    if (bytes <= peer.longest_sent) return;
+    peer.longest_sent = bytes;
+    mesh_->widen(rank);
   }
 
   const std::byte* take(int rank, Ring& in) {
