@@ -35,7 +35,9 @@ std::string describe(const char* what, const std::string& name, const Tensor& te
 
 DistributedDataParallel::DistributedDataParallel(nn::Module& module, const std::shared_ptr<ProcessGroup>& group,
                                                  const DataParallelOptions& options)
-    : module_(module), group_(group->duplicate(group->name() + "/ddp")), broadcast_buffers_(options.broadcast_buffers) {
+    : module_(module),
+      group_(group->duplicate(group->next_name("ddp"))),
+      broadcast_buffers_(options.broadcast_buffers) {
   verify(options);
   parameters_ = trained_parameters(module);
   broadcast_state();

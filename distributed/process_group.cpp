@@ -61,6 +61,11 @@ ProcessGroup::ProcessGroup(std::string name, int rank, int size) : name_(std::mo
   if (size < 1 || rank < 0 || rank >= size) core::fail("group {}: no rank {} in a group of {}", name_, rank, size);
 }
 
+std::string ProcessGroup::next_name(const std::string& purpose) {
+  const int number = ++names_given_[purpose];
+  return number == 1 ? fmt::format("{}/{}", name_, purpose) : fmt::format("{}/{} {}", name_, purpose, number);
+}
+
 WorkPtr ProcessGroup::all_reduce(const Tensor& tensor, ReduceOptions options) {
   check_dense(Kind::all_reduce, "tensor", tensor);
   check_reduction(Kind::all_reduce, tensor, options);

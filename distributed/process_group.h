@@ -7,6 +7,7 @@
 // Kinds, in distributed/groups/: Gloo over TCP, and ranks that are threads of one process.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -73,6 +74,8 @@ class ProcessGroup {
   /// Another group of the same ranks, whose collectives do not wait for this one's. Collective itself: all ranks call
   /// it, in the same order. `name` is unique in the run.
   virtual std::shared_ptr<ProcessGroup> duplicate(const std::string& name) = 0;
+  /// "world/ddp", "world/ddp 2", ...: names for duplicates, the same on all ranks where all ask in the same order.
+  std::string next_name(const std::string& purpose);
   /// From any thread: what has been issued and what will be fails with PeerError(cause), soon. For good.
   virtual void abort(const std::string& cause) = 0;
 
@@ -83,6 +86,7 @@ class ProcessGroup {
   std::string name_;
   int rank_;
   int size_;
+  std::map<std::string, int> names_given_;
 };
 
 /// "all_reduce".

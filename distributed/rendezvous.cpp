@@ -2,11 +2,11 @@
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -183,7 +183,7 @@ std::string choose_data_address(const std::vector<Identity>& members, int rank) 
   for (const Identity& other : members) {
     if (!is_elsewhere(other)) continue;
     try {
-      const auto address = local_address_towards(can_be_reached(other.address) ? other.address : other.host);
+      auto address = local_address_towards(can_be_reached(other.address) ? other.address : other.host);
       if (can_be_reached(address)) return address;
     } catch (const core::Error&) {  // The next one may do.
     }

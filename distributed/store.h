@@ -16,8 +16,8 @@ namespace tandem::distributed {
 using Milliseconds = std::chrono::milliseconds;
 
 /// Safe from several threads, which wait for each other's calls: who waits long takes a connection of its own.
-/// Every call throws PeerError where the store is gone, and Error for a key longer than kMaxKey or a value longer than
-/// kMaxValue.
+/// Every call throws PeerError where the store is gone, TimeoutError where it hangs (5 s, and a get's own timeout
+/// before), and Error for a key longer than kMaxKey or a value longer than kMaxValue.
 class Store {
  public:
   static constexpr std::size_t kMaxKey = 1024, kMaxValue = 1 << 20;
@@ -34,6 +34,10 @@ class Store {
                                                      const std::string& desired) = 0;
   /// Whether the key was there.
   virtual bool remove(const std::string& key) = 0;
+
+  /// A last will: where this connection ends before the will is taken back (none), the key gets the value, unless it
+  /// holds one. Stores without connections, in memory or a file, keep none; returns whether it is kept.
+  virtual bool set_at_end(const std::string& key, const std::optional<std::string>& value);
 
   /// The same store over a connection of its own.
   virtual std::shared_ptr<Store> connect_again() = 0;

@@ -13,6 +13,8 @@
 
 #include "tandem/distributed/beat.h"
 #include "tandem/distributed/error.h"
+#include "tandem/distributed/failure_callbacks.h"
+#include "tandem/distributed/neighbour.h"
 
 namespace tandem::distributed {
 namespace {
@@ -22,26 +24,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMaxNamed = 5;  // ranks in one message
 constexpr Milliseconds kSlice{100};   // a wait that a failure may end looks for one so often
 constexpr Milliseconds kNow{0};
-
-/// A callback and the lock that its removal waits for. Recursive, since a callback may end its own subscription.
-struct Subscription {
-  std::recursive_mutex mutex;
-  std::function<void(const Failure&)> callback;
-
-  void call(const Failure& failure) {
-    const std::lock_guard lock(mutex);
-    if (const auto once = std::exchange(callback, nullptr)) {
-      try {
-        once(failure);
-      } catch (...) {  // Nobody is there to be told; the failure itself is what counts.
-      }
-    }
-  }
-  void remove() {
-    const std::lock_guard lock(mutex);
-    callback = nullptr;
-  }
-};
 
 double seconds(Milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
@@ -64,7 +46,6 @@ class Watch::Implementation {
   void stop();
   void run();
   void beat();
-  std::optional<Failure> look();
   std::optional<Beat> beat_of(int rank);
   std::optional<std::string> why_missing(int rank, const std::string& group, std::int64_t sequence);
   void wait_for_goodbye(int rank, Clock::time_point deadline, Milliseconds timeout);
@@ -80,14 +61,10 @@ class Watch::Implementation {
   std::condition_variable stopped_;
   bool stop_ = false, leaving_ = false;
   std::optional<Failure> failure_;
-  std::vector<std::shared_ptr<Subscription>> subscriptions_;
+  FailureCallbacks callbacks_;
   Beat own_;
 
-  // Of the thread.
-  int neighbour_ = -1;
-  std::string neighbour_beat_;
-  Clock::time_point changed_, looked_ = Clock::now();  // changed_: when the neighbour's beat did last
-  std::vector<bool> said_goodbye_;
+  Neighbour neighbour_;  // of the thread
   std::thread thread_;
 };
 
@@ -96,9 +73,13 @@ Watch::Implementation::Implementation(std::shared_ptr<Store> store, int rank, in
       size_(size),
       options_(std::move(options)),
       store_(std::move(store)),
-      said_goodbye_(static_cast<std::size_t>(size)) {
+      neighbour_(rank, size, options_.beat, options_.stale) {
   if (size_ == 1) return;
   connection_ = store_->connect_again();
+  if (options_.leaves_will) {
+    const auto cause = fmt::format("rank {} has died: its process ended without goodbye", rank_);
+    connection_->set_at_end(kFailureKey, Failure{rank_, rank_, cause}.encode());
+  }
   beat();
   thread_ = std::thread([this] { run(); });
 }
@@ -126,7 +107,7 @@ void Watch::Implementation::run() {
         learn(Failure::decode(*known));
         return;
       }
-      if (const auto seen = look()) {
+      if (const auto seen = neighbour_.look(*connection_)) {
         learn(report_failure(*connection_, *seen));
         return;
       }
@@ -147,58 +128,36 @@ void Watch::Implementation::beat() {
   connection_->set(beat_key(rank_), value);
 }
 
-/// What is wrong with the next rank that has come and has not left.
-std::optional<Failure> Watch::Implementation::look() {
-  int neighbour = rank_;
-  std::optional<std::string> beat;
-  for (int i = 1; i < size_ && !beat; ++i) {
-    neighbour = (rank_ + i) % size_;
-    if (!said_goodbye_[static_cast<std::size_t>(neighbour)]) beat = connection_->get(beat_key(neighbour), kNow);
-  }
-  const auto now = Clock::now();
-  // Silence is counted by this rank's clock, so it counts only while this rank itself was awake: one that was stopped
-  // or starved, or whose store was, would see everybody silent.
-  const bool was_late = now - std::exchange(looked_, now) > 3 * options_.beat;
-  if (!beat) return std::nullopt;
-  if (was_late || neighbour != neighbour_ || *beat != neighbour_beat_) {
-    neighbour_ = neighbour;
-    neighbour_beat_ = *beat;
-    changed_ = now;
-    return std::nullopt;
-  }
-  if (now - changed_ < std::min(2 * options_.beat, options_.stale)) return std::nullopt;
-  if (connection_->get(goodbye_key(neighbour), kNow)) {
-    said_goodbye_[static_cast<std::size_t>(neighbour)] = true;
-    return std::nullopt;
-  }
-  if (now - changed_ < options_.stale) return std::nullopt;
-  const auto last = Beat::decode(*beat);
-  return Failure{neighbour, rank_,
-                 fmt::format("rank {} does not respond: no heartbeat for {:g} s ({})", neighbour,
-                             seconds(options_.stale), last ? last->describe() : "its last one cannot be read")};
-}
-
 Failure Watch::Implementation::store_lost(const std::exception& error) const {
   const std::string store = connection_->str();
   if (store.starts_with("file:")) return {-1, rank_, fmt::format("the store {} is lost: {}", store, error.what())};
-  const bool silent = dynamic_cast<const TimeoutError*>(&error);
   const std::string& server = options_.store_server;
-  return {server == "rank 0" ? 0 : -1, rank_,
-          fmt::format("the store at {} {}: {} {} ({})", store, silent ? "does not answer" : "is gone",
-                      server.empty() ? "whoever served it (launch, or rank 0)" : server + ", which served it,",
-                      silent ? "is stopped or cannot be reached" : "has ended", error.what())};
+  const int rank = server == "rank 0" ? 0 : -1;
+  if (dynamic_cast<const TimeoutError*>(&error)) {
+    return {rank, rank_,
+            fmt::format("the store at {} does not answer: {} is stopped or cannot be reached", store,
+                        server.empty() ? "whoever serves it (launch, or rank 0)" : server + ", which serves it,")};
+  }
+  // The store says itself that it is gone, and then why.
+  std::string why = error.what();
+  if (const std::string known = fmt::format("the store at {} is gone: ", store); why.starts_with(known)) {
+    why.erase(0, known.size());
+  }
+  return {rank, rank_,
+          fmt::format("the store at {} is gone: {} has ended ({})", store,
+                      server.empty() ? "whoever served it (launch, or rank 0)" : server + ", which served it,", why)};
 }
 
 /// The first failure that this rank has heard of stays; returns it.
 Failure Watch::Implementation::learn(const Failure& failure) {
-  std::vector<std::shared_ptr<Subscription>> subscriptions;
+  std::vector<std::shared_ptr<FailureCallbacks::Subscription>> subscriptions;
   {
     const std::lock_guard lock(mutex_);
     if (failure_) return *failure_;
     failure_ = failure;
-    subscriptions.swap(subscriptions_);
+    subscriptions = callbacks_.take();
   }
-  for (const auto& subscription : subscriptions) subscription->call(failure);
+  FailureCallbacks::call(subscriptions, failure);
   return failure;
 }
 
@@ -243,19 +202,15 @@ Failure Watch::Implementation::report(const Failure& failure) {
 }
 
 std::shared_ptr<void> Watch::Implementation::on_failure(std::function<void(const Failure&)> callback) {
-  auto subscription = std::make_shared<Subscription>();
-  subscription->callback = std::move(callback);
   std::optional<Failure> known;
+  std::shared_ptr<FailureCallbacks::Subscription> subscription;
   {
     const std::lock_guard lock(mutex_);
     known = failure_;
-    if (!known) {
-      std::erase_if(subscriptions_, [](const auto& other) { return other.use_count() == 1; });
-      subscriptions_.push_back(subscription);
-    }
+    subscription = callbacks_.add(std::move(callback));
   }
-  if (known) subscription->call(*known);
-  return {subscription.get(), [subscription](void*) { subscription->remove(); }};
+  if (known) FailureCallbacks::call({subscription}, *known);
+  return FailureCallbacks::handle(std::move(subscription));
 }
 
 std::optional<Beat> Watch::Implementation::beat_of(int rank) {
@@ -329,6 +284,7 @@ void Watch::Implementation::leave(Milliseconds timeout) {
   }
   if (size_ == 1) return;
   try {
+    if (options_.leaves_will) connection_->set_at_end(kFailureKey, std::nullopt);
     connection_->set(goodbye_key(rank_), "");
     for (int rank = 0; rank < size_; ++rank) {
       if (rank != rank_) wait_for_goodbye(rank, deadline, timeout);

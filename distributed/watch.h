@@ -20,6 +20,9 @@ namespace tandem::distributed {
 struct WatchOptions {
   Milliseconds beat{500};    ///< between two beats
   Milliseconds stale{5000};  ///< a neighbour whose beat has not changed for so long has stalled
+  /// Whether the store shall tell the others where this process ends without goodbye: for runs without a launcher,
+  /// which sees more.
+  bool leaves_will = false;
   std::string store_server;  ///< who serves the store, for messages: "rank 0", "launch"; empty: not known
 };
 

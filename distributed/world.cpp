@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <mutex>
@@ -51,6 +52,13 @@ class Serving {
   bool lingers_ = true;
 };
 
+/// Gloo writes to connections that the other side may have closed; without this the process would end by SIGPIPE
+/// instead of an error. Who handles that signal keeps doing so.
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 class World::Implementation {
@@ -76,7 +84,7 @@ class World::Implementation {
 
  private:
   void connect(Identity& identity, Clock::time_point deadline);
-  void join(Identity identity, WatchOptions watch_options, Clock::time_point deadline);
+  void join(const Identity& identity, WatchOptions watch_options, Clock::time_point deadline);
   void count_local_ranks(const std::vector<Identity>& identities);
   void say_last_goodbye();
 
@@ -92,7 +100,7 @@ World::Implementation::Implementation(const RankSettings& given, const WatchOpti
   Identity identity = own_identity();
   if (settings.interface) identity.address = address_of_interface(*settings.interface);
   connect(identity, deadline);
-  join(std::move(identity), watch_options, deadline);
+  join(identity, watch_options, deadline);
 }
 
 World::Implementation::Implementation(const RankSettings& given, std::shared_ptr<Store> shared,
@@ -118,8 +126,9 @@ void World::Implementation::connect(Identity& identity, Clock::time_point deadli
   }
 }
 
-void World::Implementation::join(Identity identity, WatchOptions watch_options, Clock::time_point deadline) {
+void World::Implementation::join(const Identity& identity, WatchOptions watch_options, Clock::time_point deadline) {
   if (watch_options.store_server.empty()) watch_options.store_server = settings.store_server;
+  watch_options.leaves_will = settings.store_server != "launch";
   if (settings.world_size > 1) claim_rank(*store, settings, identity);
   watch = std::make_shared<Watch>(store, settings.rank, settings.world_size, watch_options);
   std::vector<Identity> identities{identity};
@@ -152,8 +161,15 @@ std::shared_ptr<ProcessGroup> World::Implementation::make_group(const std::strin
   if (!group_names_.insert(name).second) core::fail("group {}: there is one of this name already", name);
   const GroupOptions options{settings.timeout, watch};
   if (network_) return network_->join(name, settings.rank, options);
-  // A connection of its own, since it waits for others on it.
-  return make_gloo_group(name, {settings.rank, settings.world_size, store->connect_again(), data_address_}, options);
+  ignore_broken_pipes();
+  try {
+    // A connection of its own, since it waits for others on it.
+    return make_gloo_group(name, {settings.rank, settings.world_size, store->connect_again(), data_address_}, options);
+  } catch (const PeerError& error) {
+    const Failure first = watch->report({-1, settings.rank, error.what()});
+    if (first.cause == error.what()) throw;
+    throw PeerError(fmt::format("group {}: {}", name, first.cause));
+  }
 }
 
 void World::Implementation::leave() {
@@ -210,6 +226,9 @@ const std::vector<Member>& World::members() const { return implementation_->memb
 std::shared_ptr<ProcessGroup> World::make_group(const std::string& name) { return implementation_->make_group(name); }
 Store& World::store() { return *implementation_->store; }
 Watch& World::watch() { return *implementation_->watch; }
+void World::fail(const std::string& what) {
+  watch().report({rank(), rank(), fmt::format("rank {}: {}", rank(), what)});
+}
 void World::leave() { implementation_->leave(); }
 
 namespace {
@@ -269,13 +288,14 @@ void run_as_threads(int size, const std::function<void(World&)>& rank_main, Mill
         rank_main(world);
         world.leave();
       } catch (...) {
-        world.watch().report({rank, rank, fmt::format("rank {}: {}", rank, note_exception(cause))});
+        world.fail(note_exception(cause));
       }
     } catch (...) {
       note_exception(cause);
     }
   };
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
   for (std::thread& thread : threads) thread.join();
   cause.rethrow();

@@ -43,10 +43,14 @@ class World {
   int local_size() const;
   const std::vector<Member>& members() const;
 
-  /// A group of all ranks; collective. `name` is unique in the run, else Error. The world must outlive it.
+  /// A group of all ranks; collective. `name` is unique in the run, else Error. The world must outlive it. Keep it
+  /// until leave() has returned: a member that ends early cuts off ranks that are still at the last collective.
   std::shared_ptr<ProcessGroup> make_group(const std::string& name);
   Store& store();
   Watch& watch();
+  /// Tells the others why this rank is about to end, "rank 1: <what>", and ends its collectives. For a program that has
+  /// caught an exception and still has its groups: their end would be noticed first, as a lost connection.
+  void fail(const std::string& what);
 
   /// Waits until all ranks have come here, so that none ends while another still needs it; rank 0, which may serve the
   /// store, goes last. Neither groups nor the store may be used afterwards. Throws PeerError where a rank failed or did

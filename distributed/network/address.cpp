@@ -183,7 +183,7 @@ std::string address_of_interface(const std::string& name_or_address) {
   for (const Interface& interface : all) {
     if (interface.name == name_or_address) return interface.address.host();
     // Without the scope of a link-local address: it may be given without.
-    const std::string host = interface.address.host();
+    std::string host = interface.address.host();
     if (address && (host == address->host() || host.substr(0, host.find('%')) == address->host())) return host;
     there_are += fmt::format("{}{} ({})", there_are.empty() ? "" : ", ", interface.name, host);
   }

@@ -92,8 +92,8 @@ Socket Socket::listen(const Address& address) {
     core::fail("cannot listen on {}: {}", address.str(), error.what());
   }
   if (code == EADDRINUSE) {
-    core::fail("port {} on {} is in use: choose another port, or stop what listens there", address.port(),
-               address.host());
+    throw PortInUseError(fmt::format("port {} on {} is in use: choose another port, or stop what listens there",
+                                     address.port(), address.host()));
   }
   if (code == EADDRNOTAVAIL) {
     core::fail("cannot listen on {}: {} is no address of this machine", address.str(), address.host());

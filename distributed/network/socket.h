@@ -7,10 +7,17 @@
 #include <string>
 #include <string_view>
 
+#include "tandem/core/error.h"
 #include "tandem/distributed/network/address.h"
 #include "tandem/distributed/network/deadline.h"
 
 namespace tandem::distributed {
+
+/// Another listens there already.
+class PortInUseError : public core::Error {
+ public:
+  using Error::Error;
+};
 
 class Socket {
  public:
@@ -20,7 +27,7 @@ class Socket {
   Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&& other) noexcept;
 
-  /// Throws Error that says why; where another listens there, what to do.
+  /// Throws PortInUseError that says what to do, or Error that says why not.
   static Socket listen(const Address& address);
   /// Throws TimeoutError, or PeerError with the system's reason: "connection refused".
   static Socket connect(const Address& address, const Deadline& deadline);

@@ -23,6 +23,9 @@ std::optional<std::string> PrefixStore::compare_and_set(const std::string& key,
   return store_->compare_and_set(prefix_ + key, expected, desired);
 }
 
+bool PrefixStore::set_at_end(const std::string& key, const std::optional<std::string>& value) {
+  return store_->set_at_end(prefix_ + key, value);
+}
 bool PrefixStore::remove(const std::string& key) { return store_->remove(prefix_ + key); }
 
 std::shared_ptr<Store> PrefixStore::connect_again() {

@@ -18,6 +18,7 @@ class PrefixStore final : public Store {
   std::optional<std::string> compare_and_set(const std::string& key, const std::optional<std::string>& expected,
                                              const std::string& desired) override;
   bool remove(const std::string& key) override;
+  bool set_at_end(const std::string& key, const std::optional<std::string>& value) override;
   std::shared_ptr<Store> connect_again() override;
   std::string str() const override;
 

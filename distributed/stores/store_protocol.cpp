@@ -67,7 +67,7 @@ std::optional<Request> take_request(std::string_view& bytes) {
   if (bytes.size() < kRequestHead) return std::nullopt;
   std::string_view rest = bytes;
   Request request;
-  constexpr auto kLast = static_cast<std::uint8_t>(Operation::remove);
+  constexpr auto kLast = static_cast<std::uint8_t>(Operation::set_at_end);
   request.operation = static_cast<Operation>(take_kind(rest, "operation", kLast));
   const auto key = take_number<std::uint32_t>(rest), value = take_number<std::uint32_t>(rest),
              expected = take_number<std::uint32_t>(rest);

@@ -22,13 +22,13 @@ namespace tandem::distributed::store_protocol {
 inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kHelloSize = 12;
 
-enum class Operation : std::uint8_t { set = 1, get, add, compare_and_set, remove };
+enum class Operation : std::uint8_t { set = 1, get, add, compare_and_set, remove, set_at_end };
 
 struct Request {
   Operation operation = Operation::get;
   std::string key, value;
   std::optional<std::string> expected;  ///< compare_and_set
-  std::int64_t number = 0;              ///< add: the amount; get: the timeout in milliseconds
+  std::int64_t number = 0;  ///< add: the amount; get: the timeout in milliseconds; set_at_end: 0 takes it back
 };
 
 struct Reply {

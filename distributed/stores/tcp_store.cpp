@@ -45,7 +45,10 @@ auto receive_with(Socket& socket, Take take, const Deadline& deadline) {
     if (!socket.wait_to_receive(deadline)) throw TimeoutError("it does not answer");
     if (!socket.receive(bytes)) continue;
     std::string_view rest = bytes;
-    if (auto message = take(rest)) return std::move(*message);
+    auto message = take(rest);
+    if (!message) continue;
+    if (!rest.empty()) throw PeerError("it says more than it was asked");
+    return std::move(*message);
   }
 }
 
@@ -176,6 +179,14 @@ bool TcpStore::remove(const std::string& key) {
   check_key(key);
   const std::lock_guard lock(mutex_);
   return connection_->call({Operation::remove, key, "", std::nullopt, 0}).number != 0;
+}
+
+bool TcpStore::set_at_end(const std::string& key, const std::optional<std::string>& value) {
+  check_key(key);
+  if (value) check_value(key, *value);
+  const std::lock_guard lock(mutex_);
+  connection_->call({Operation::set_at_end, key, value.value_or(""), std::nullopt, value.has_value()});
+  return true;
 }
 
 // It was there a moment ago, so that there is little to wait for.

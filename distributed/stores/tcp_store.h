@@ -23,10 +23,11 @@ class TcpStore final : public Store {
   std::optional<std::string> compare_and_set(const std::string& key, const std::optional<std::string>& expected,
                                              const std::string& desired) override;
   bool remove(const std::string& key) override;
+  bool set_at_end(const std::string& key, const std::optional<std::string>& value) override;
   std::shared_ptr<Store> connect_again() override;
   std::string str() const override;
 
-  /// This side's own address as the server sees it: "127.0.0.1", "10.0.0.7", "fe80::1".
+  /// This side's own address as the server sees it: "127.0.0.1", "10.0.0.7", "fe80::1%eth0".
   std::string local_address() const;
 
  private:

@@ -6,6 +6,7 @@
 
 #include "tandem/autograd/engine.h"
 #include "tandem/autograd/ops.h"
+#include "tandem/core/traffic.h"
 #include "tests/errors.h"
 
 namespace tandem::autograd {
@@ -49,6 +50,40 @@ TEST(Leaf, AGradientMovesToADestinationThatCameAfterTheBeginning) {
     const std::vector<double> twice = seen.to_vector<double>();
     for (std::size_t i = 0; i < once.size(); ++i) EXPECT_DOUBLE_EQ(twice[i], 2 * once[i]) << i;
   }
+}
+
+TEST(Leaf, HooksThatAskToBeLastRunAfterThoseThatCameLater) {
+  Variable w(uniform({2, 3}), true);
+  std::string order;
+  const auto note = [&](char name) { return [&order, name](const Variable&) { order += name; }; };
+  const Registration a = w.register_post_accumulate_grad_hook(note('a'));
+  Registration x = w.register_post_accumulate_grad_hook(note('x'), HookTurn::last);
+  const Registration y = w.register_post_accumulate_grad_hook(note('y'), HookTurn::last);
+  const Registration b = w.register_post_accumulate_grad_hook(note('b'));
+  sum(w).backward();
+  EXPECT_EQ(order, "abxy");
+  x.remove();
+  const Registration c = w.register_post_accumulate_grad_hook(note('c'));
+  order.clear();
+  sum(w).backward();
+  EXPECT_EQ(order, "abcy");
+}
+
+TEST(Leaf, CopiesIntoADestinationAreCounted) {
+  Variable w(uniform({2, 3}), true);
+  const Registration destination = w.set_gradient_destination(Tensor::zeros({2, 3}, {.dtype = DType::float64}));
+  const Tensor x = uniform({4, 3});
+  const auto copied_by = [&](const Variable& loss) {
+    const std::int64_t before = core::traffic.copied;
+    loss.backward();
+    return core::traffic.copied - before;
+  };
+  EXPECT_EQ(copied_by(sum(linear(Variable(x), w, {}))), 0);  // its kernel writes there
+  EXPECT_EQ(copied_by(sum(linear(Variable(x), w, {}))), 0);  // and adds there
+  w.set_grad({});
+  EXPECT_EQ(copied_by(sum(w * 2.0)), 48);
+  w.set_grad(uniform({2, 3}));
+  EXPECT_EQ(copied_by(sum(linear(Variable(x), w, {}))), 48);  // taken over
 }
 
 TEST(Leaf, MayBeTwoInputsOfAnOperatorThatWritesBothGradients) {

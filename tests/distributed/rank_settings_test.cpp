@@ -39,14 +39,14 @@ Variables operator+(Variables a, const Variables& b) {
   return a;
 }
 
-const Variables kMaster{{"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
-const Variables kRank{{"RANK", "1"}, {"WORLD_SIZE", "4"}};
-const Variables kOpenMpi{{"OMPI_COMM_WORLD_RANK", "3"},
+const Variables master{{"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
+const Variables by_rank{{"RANK", "1"}, {"WORLD_SIZE", "4"}};
+const Variables open_mpi{{"OMPI_COMM_WORLD_RANK", "3"},
                          {"OMPI_COMM_WORLD_SIZE", "4"},
                          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
-const Variables kPmi{{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}};
-const Variables kSlurm{{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "1"}};
+const Variables pmi{{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}};
+const Variables slurm{{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "1"}};
 
 TEST(RankSettings, NothingSaidIsARunOfOneRank) {
   const RankSettings settings = resolve({});
@@ -65,19 +65,19 @@ TEST(RankSettings, EveryStarter) {
     const char* source;
   };
   const std::vector<Case> cases{
-      {kRank, 1, 4, {}, {}, "RANK"},
-      {kRank + Variables{{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}}, 1, 4, 1, 2, "RANK"},
-      {kOpenMpi, 3, 4, 1, 2, "OMPI_COMM_WORLD_RANK"},
-      {kPmi, 2, 4, 0, 2, "PMI_RANK"},
-      {kSlurm, 5, 8, 1, {}, "SLURM_PROCID"},
+      {by_rank, 1, 4, {}, {}, "RANK"},
+      {by_rank + Variables{{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}}, 1, 4, 1, 2, "RANK"},
+      {open_mpi, 3, 4, 1, 2, "OMPI_COMM_WORLD_RANK"},
+      {pmi, 2, 4, 0, 2, "PMI_RANK"},
+      {slurm, 5, 8, 1, {}, "SLURM_PROCID"},
       // Several: the first of the list, and its local rank.
-      {kSlurm + kPmi + kOpenMpi + kRank, 1, 4, {}, {}, "RANK"},
-      {kSlurm + kPmi + kOpenMpi, 3, 4, 1, 2, "OMPI_COMM_WORLD_RANK"},
-      {kSlurm + kPmi, 2, 4, 0, 2, "PMI_RANK"},
+      {slurm + pmi + open_mpi + by_rank, 1, 4, {}, {}, "RANK"},
+      {slurm + pmi + open_mpi, 3, 4, 1, 2, "OMPI_COMM_WORLD_RANK"},
+      {slurm + pmi, 2, 4, 0, 2, "PMI_RANK"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.source);
-    const RankSettings settings = resolve(c.variables + kMaster);
+    const RankSettings settings = resolve(c.variables + master);
     EXPECT_EQ(settings.rank, c.rank);
     EXPECT_EQ(settings.world_size, c.size);
     EXPECT_EQ(settings.local_rank, c.local_rank);
@@ -94,7 +94,7 @@ TEST(RankSettings, FlagsWin) {
   RankOptions options = flags(0, 2, "tcp://h:1");
   options.local_rank = 1;
   options.local_world_size = 2;
-  const RankSettings settings = resolve(kRank + kMaster + Variables{{"LOCAL_RANK", "7"}}, options);
+  const RankSettings settings = resolve(by_rank + master + Variables{{"LOCAL_RANK", "7"}}, options);
   EXPECT_EQ(settings.rank, 0);
   EXPECT_EQ(settings.world_size, 2);
   EXPECT_EQ(settings.local_rank, 1);
@@ -102,11 +102,11 @@ TEST(RankSettings, FlagsWin) {
   EXPECT_EQ(settings.source, "--rank");
   EXPECT_EQ(settings.host, "h");
   EXPECT_TRUE(settings.serves_store);
-  EXPECT_FALSE(resolve(kRank + kMaster + Variables{{"LOCAL_RANK", "3"}}, flags(0, 2)).local_rank);
+  EXPECT_FALSE(resolve(by_rank + master + Variables{{"LOCAL_RANK", "3"}}, flags(0, 2)).local_rank);
 }
 
 TEST(RankSettings, WhoServes) {
-  const Variables first = Variables{{"RANK", "0"}} + kRank + kMaster;
+  const Variables first = Variables{{"RANK", "0"}} + by_rank + master;
   EXPECT_TRUE(resolve(first).serves_store);
   EXPECT_EQ(resolve(first).store_server, "rank 0");
 
@@ -119,13 +119,13 @@ TEST(RankSettings, WhoServes) {
        {Variables{{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, Variables{{"TORCHELASTIC_RUN_ID", "x"}}}) {
     EXPECT_EQ(resolve(first + torchrun).port, 29501);
     EXPECT_TRUE(resolve(first + torchrun).serves_store);
-    EXPECT_EQ(resolve(kRank + kMaster + torchrun).port, 29501);
-    EXPECT_FALSE(resolve(kRank + kMaster + torchrun).serves_store);
+    EXPECT_EQ(resolve(by_rank + master + torchrun).port, 29501);
+    EXPECT_FALSE(resolve(by_rank + master + torchrun).serves_store);
     // Another meeting place than the agent's.
     EXPECT_EQ(resolve(first + torchrun, flags({}, {}, "tcp://h:29500")).port, 29500);
   }
   TANDEM_EXPECT_ERROR(
-      resolve(kRank + Variables{{"MASTER_ADDR", "h"}, {"MASTER_PORT", "65535"}, {"TORCHELASTIC_RUN_ID", "x"}}),
+      resolve(by_rank + Variables{{"MASTER_ADDR", "h"}, {"MASTER_PORT", "65535"}, {"TORCHELASTIC_RUN_ID", "x"}}),
       "65534");
 }
 
@@ -138,8 +138,8 @@ TEST(RankSettings, Init) {
   EXPECT_EQ(init("file:///tmp/run/store").path, "/tmp/run/store");
   EXPECT_EQ(init("file:///tmp/run").meeting, Meeting::file);
   EXPECT_FALSE(init("file:///tmp/run").serves_store);
-  EXPECT_EQ(resolve(kRank + Variables{{"MASTER_ADDR", "[::1]"}, {"MASTER_PORT", "1"}}).host, "::1");
-  EXPECT_EQ(resolve(kRank + Variables{{"MASTER_ADDR", "::1"}, {"MASTER_PORT", "1"}}).host, "::1");
+  EXPECT_EQ(resolve(by_rank + Variables{{"MASTER_ADDR", "[::1]"}, {"MASTER_PORT", "1"}}).host, "::1");
+  EXPECT_EQ(resolve(by_rank + Variables{{"MASTER_ADDR", "::1"}, {"MASTER_PORT", "1"}}).host, "::1");
 
   for (const char* text : {"", "tcp", "tcp://", "tcp://h", "tcp://:80", "tcp://::1:80", "tcp://[::1]", "tcp://a/b:1",
                            "file://", "file:///", "file://tmp/x", "file:///tmp/", "udp://h:1", "env://x"}) {
@@ -159,7 +159,7 @@ TEST(RankSettings, Init) {
 
 TEST(RankSettings, OneWithoutTheOther) {
   TANDEM_EXPECT_ERROR(resolve({}, flags(1, {})), "--rank is 1, but --world-size is not given");
-  TANDEM_EXPECT_ERROR(resolve(kRank, flags({}, 2)), "--world-size is 2, but --rank is not given");
+  TANDEM_EXPECT_ERROR(resolve(by_rank, flags({}, 2)), "--world-size is 2, but --rank is not given");
   TANDEM_EXPECT_ERROR(resolve({{"RANK", "1"}}), "RANK is 1, but WORLD_SIZE is not given");
   TANDEM_EXPECT_ERROR(resolve({{"WORLD_SIZE", "2"}}), "WORLD_SIZE is 2, but RANK is not given");
   TANDEM_EXPECT_ERROR(resolve({{"PMI_RANK", "2"}}), "PMI_SIZE");
@@ -189,14 +189,15 @@ TEST(RankSettings, OutOfRangeOrNoNumber) {
 }
 
 TEST(RankSettings, NowhereToMeetSaysWhatToSet) {
-  TANDEM_EXPECT_ERROR(resolve(kRank), "MASTER_ADDR and MASTER_PORT are not set");
-  TANDEM_EXPECT_ERROR(resolve(kRank + Variables{{"MASTER_ADDR", "h"}}), "MASTER_PORT is not set");
-  TANDEM_EXPECT_ERROR(resolve(kRank + Variables{{"MASTER_ADDR", ""}, {"MASTER_PORT", "1"}}), "MASTER_ADDR is not set");
+  TANDEM_EXPECT_ERROR(resolve(by_rank), "MASTER_ADDR and MASTER_PORT are not set");
+  TANDEM_EXPECT_ERROR(resolve(by_rank + Variables{{"MASTER_ADDR", "h"}}), "MASTER_PORT is not set");
+  TANDEM_EXPECT_ERROR(resolve(by_rank + Variables{{"MASTER_ADDR", ""}, {"MASTER_PORT", "1"}}),
+                      "MASTER_ADDR is not set");
   TANDEM_EXPECT_ERROR(resolve({}, flags(0, 2)), "--init tcp://HOST:PORT");
-  TANDEM_EXPECT_ERROR(resolve(kOpenMpi), "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500");
-  TANDEM_EXPECT_ERROR(resolve(kPmi), "mpirun -genv MASTER_ADDR HOST");
-  TANDEM_EXPECT_ERROR(resolve(kSlurm), "scontrol show hostnames");
-  TANDEM_EXPECT_ERROR(resolve(kRank + Variables{{"MASTER_ADDR", "h"}, {"MASTER_PORT", "http"}}), "MASTER_PORT");
+  TANDEM_EXPECT_ERROR(resolve(open_mpi), "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500");
+  TANDEM_EXPECT_ERROR(resolve(pmi), "mpirun -genv MASTER_ADDR HOST");
+  TANDEM_EXPECT_ERROR(resolve(slurm), "scontrol show hostnames");
+  TANDEM_EXPECT_ERROR(resolve(by_rank + Variables{{"MASTER_ADDR", "h"}, {"MASTER_PORT", "http"}}), "MASTER_PORT");
 }
 
 }  // namespace

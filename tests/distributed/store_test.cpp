@@ -30,10 +30,10 @@ constexpr Milliseconds kNow(0), kLong(60000);
 
 struct Kind {
   const char* name;
-  std::function<std::shared_ptr<Store>()> make;  ///< an empty one
+  std::shared_ptr<Store> (*make)();  ///< an empty one
 };
 
-void PrintTo(const Kind& kind, std::ostream* stream) { *stream << kind.name; }
+std::ostream& operator<<(std::ostream& stream, const Kind& kind) { return stream << kind.name; }
 
 struct ServedStore {
   TcpStoreServer server{"127.0.0.1", 0};
@@ -52,9 +52,12 @@ std::shared_ptr<Store> make() {
   return {owner, &owner->store};
 }
 
-const Kind kKinds[] = {
-    {"memory", [] { return std::make_shared<MemoryStore>(); }},
-    {"prefix", [] { return std::make_shared<PrefixStore>("group", std::make_shared<MemoryStore>()); }},
+constexpr Kind kKinds[] = {
+    {"memory", []() -> std::shared_ptr<Store> { return std::make_shared<MemoryStore>(); }},
+    {"prefix",
+     []() -> std::shared_ptr<Store> {
+       return std::make_shared<PrefixStore>("group", std::make_shared<MemoryStore>());
+     }},
     {"tcp", make<ServedStore>},
     {"file", make<StoreInFolder>},
 };
@@ -174,9 +177,10 @@ TEST_P(EveryStore, AWaitOnOneConnectionDoesNotBlockAnother) {
 TEST_P(EveryStore, ManyThreadsAdd) {
   constexpr int kThreads = 8, kTimes = 50;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     // Half of them share a connection.
-    threads.emplace_back([this, t, own = t % 2 == 0 ? store_ : store_->connect_again()] {
+    threads.emplace_back([t, own = t % 2 == 0 ? store_ : store_->connect_again()] {
       for (int i = 0; i < kTimes; ++i) own->add("n", t + 1);
     });
   }
@@ -188,6 +192,7 @@ TEST_P(EveryStore, ARaceHasOneWinner) {
   for (int round = 0; round < 5; ++round) {
     const std::string key = "winner" + std::to_string(round);
     std::vector<std::future<std::optional<std::string>>> racers;
+    racers.reserve(8);
     for (int t = 0; t < 8; ++t) {
       racers.push_back(std::async(std::launch::async, [&, t, own = store_->connect_again()] {
         return own->compare_and_set(key, std::nullopt, std::to_string(t));

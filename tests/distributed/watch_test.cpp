@@ -40,19 +40,22 @@ class GatedStore final : public Store {
     std::condition_variable opened;
     bool is_open = true;
     std::string error;
+    bool is_timeout = false;
 
     void set(bool open) {
       const std::lock_guard lock(mutex);
       is_open = open;
       opened.notify_all();
     }
-    void fail(const std::string& with) {
+    void fail(const std::string& with, bool by_timeout = false) {
       const std::lock_guard lock(mutex);
       error = with;
+      is_timeout = by_timeout;
     }
     void pass() {
       std::unique_lock lock(mutex);
       opened.wait(lock, [this] { return is_open; });
+      if (is_timeout) throw TimeoutError(error);
       if (!error.empty()) throw PeerError(error);
     }
   };
@@ -268,7 +271,7 @@ TEST(Watch, AStoreThatEndsIsAFailure) {
   Watch by_hand(store, 2, 3, options);
   std::atomic<int> called = 0;
   const auto handle = by_hand.on_failure([&](const Failure&) { ++called; });
-  gate->fail("connection closed");
+  gate->fail("the store at tcp://h:1 is gone: connection closed");
   EXPECT_TRUE(eventually([&] { return unknown.failure() && launched.failure() && called == 1; }));
   EXPECT_EQ(failure_text(unknown),
             "the store at tcp://h:1 is gone: whoever served it (launch, or rank 0) has ended (connection closed)");
@@ -276,6 +279,18 @@ TEST(Watch, AStoreThatEndsIsAFailure) {
   expect_contains(failure_text(by_hand), "rank 0, which served it, has ended");
   EXPECT_EQ(by_hand.failure()->rank, 0);
   EXPECT_EQ(launched.failure()->rank, -1);
+}
+
+TEST(Watch, AStoreThatIsStoppedIsAFailure) {
+  const auto gate = std::make_shared<GatedStore::Gate>();
+  const auto store = std::make_shared<GatedStore>(std::make_shared<MemoryStore>(), gate);
+  WatchOptions options = quick();
+  options.store_server = "rank 0";
+  Watch watch(store, 1, 3, options);
+  gate->fail("5 s passed", true);
+  EXPECT_TRUE(eventually([&] { return watch.failure().has_value(); }));
+  EXPECT_EQ(failure_text(watch),
+            "the store at tcp://h:1 does not answer: rank 0, which serves it, is stopped or cannot be reached");
 }
 
 TEST(Watch, WhatIsLostTogetherWithTheStoreIsItsEcho) {

@@ -48,10 +48,13 @@ class TrainTest : public testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   /// `arguments` as in a shell, with the test's own folder as the current one.
-  Outcome train(const std::string& arguments) const {
+  Outcome train(const std::string& arguments) const { return shell("'" TANDEM_TRAIN "' " + arguments); }
+
+  /// Any command, in the test's own folder.
+  Outcome shell(const std::string& commands) const {
     const fs::path out = fs::path(folder_.string() + ".out"), err = fs::path(folder_.string() + ".err");
-    const std::string command = "cd '" + folder_.string() + "' && { '" TANDEM_TRAIN "' " + arguments + "; } >'" +
-                                out.string() + "' 2>'" + err.string() + "'";
+    const std::string command =
+        "cd '" + folder_.string() + "' && { " + commands + "; } >'" + out.string() + "' 2>'" + err.string() + "'";
     const int status = std::system(command.c_str());
     Outcome outcome{.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
                     .output = read_text(out),

@@ -29,7 +29,7 @@ Progress::~Progress() {
 }
 
 Progress::Mode Progress::choose(const std::string& mode, std::FILE* out) {
-  if (mode == "none") return Mode::none;
+  if (mode == "none" || !out) return Mode::none;
   if (mode == "plain") return Mode::plain;
   return mode == "terminal" || isatty(fileno(out)) ? Mode::terminal : Mode::plain;
 }
@@ -71,6 +71,7 @@ void Progress::evaluation(std::int64_t epoch, std::int64_t step, const Evaluatio
 }
 
 void Progress::line(const std::string& text) {
+  if (!out_) return;
   clear_line();
   fmt::print(out_, "{}\n", text);
   std::fflush(out_);

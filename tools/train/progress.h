@@ -18,7 +18,7 @@ std::string format_duration(double seconds);
 /// On a terminal one line that is written over; elsewhere a plain line every few seconds.
 class Progress {
  public:
-  /// `mode` as of --progress. `out` must outlive it.
+  /// `mode` as of --progress. `out` must outlive it; null: nothing is printed at all.
   Progress(const std::string& mode, const Length& length, std::FILE* out = stdout);
   /// Ends a line that is still being written over, so that an error begins its own.
   ~Progress();

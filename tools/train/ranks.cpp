@@ -39,11 +39,6 @@ int Ranks::any_signal(int mine) {
   return static_cast<int>(signal.item());
 }
 
-void Ranks::report(const std::string& cause) {
-  world_.watch().report(
-      {.rank = rank(), .reporter = rank(), .cause = fmt::format("rank {} failed: {}", rank(), cause)});
-}
-
 std::string Ranks::describe() const {
   std::set<std::string> hosts;
   for (const distributed::Member& member : world_.members()) hosts.insert(member.host);
@@ -56,7 +51,6 @@ Settings settings_of_rank(const Settings& settings, const Ranks& ranks) {
   if (ranks.is_first()) return own;
   own.out = own.checkpoint_dir = own.save_weights = own.save_grads = std::nullopt;
   own.checkpoint_every = std::nullopt;
-  own.progress = "none";
   if (own.metrics) *own.metrics += fmt::format(".rank{}", ranks.rank());
   return own;
 }

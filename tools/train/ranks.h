@@ -30,8 +30,6 @@ class Ranks {
   void verify(const std::string& what, const std::vector<std::string>& lines);
   /// Collective. The signal that came to any of them, 0 where none did.
   int any_signal(int mine);
-  /// Tells the others why this one ends.
-  void report(const std::string& cause);
   /// "2 ranks on 1 machine".
   std::string describe() const;
 

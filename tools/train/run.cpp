@@ -102,6 +102,20 @@ void verify_ranks(Ranks& ranks, const Settings& settings, const DataSource& data
                 fmt::format("checkpoints up to step {}", state.step())});
 }
 
+// Runs `part`. What it throws is told to the other ranks at once, while the groups through which they would notice
+// otherwise, as a lost connection, still live.
+template <class Part>
+auto telling_others(Ranks& ranks, Part&& part) {
+  try {
+    return part();
+  } catch (const distributed::PeerError&) {
+    throw;
+  } catch (const std::exception& error) {
+    ranks.world().fail(error.what());
+    throw;
+  }
+}
+
 int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   const Settings settings = settings_of_rank(given, ranks);
   core::set_num_threads(static_cast<int>(*settings.threads));
@@ -116,29 +130,31 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   if (ranks.is_first()) print_overview(settings, ranks.describe(), data, length, state, checkpoint);
 
   const StopSignal stop;
-  Progress progress(settings.progress, length);
+  Progress progress(settings.progress, length, ranks.is_first() ? stdout : nullptr);
   Trainer trainer(settings, ranks, data, length, state, metrics, progress, folder.checkpoints(), stop);
-  const std::int64_t first_step = state.step();
-  if (hooks.before_training) hooks.before_training(*state.model, ranks.rank());
-  if (!settings.eval_only) trainer.run();
-  const bool has_trained = state.step() > first_step;
+  return telling_others(ranks, [&] {
+    const std::int64_t first_step = state.step();
+    if (hooks.before_training) hooks.before_training(*state.model, ranks.rank());
+    if (!settings.eval_only) trainer.run();
+    const bool has_trained = state.step() > first_step;
 
-  if (has_trained) {
-    check_weights(*state.model);
-    trainer.save_checkpoint();
-  }
-  if (settings.save_weights) data::save_safetensors(*settings.save_weights, state.model->state_dict());
-  if (settings.save_grads) save_gradients(*settings.save_grads, *state.model);
-  const bool is_due = settings.eval_only || (has_trained && settings.eval_every != 0 && !trainer.is_evaluated());
-  if (trainer.stopped_by() == 0) evaluate_at_end(settings, ranks, data, state, is_due, stop, metrics, progress);
-  ranks.verify("the ranks' weights", {"weights with hash " + weights_hash(*state.model)});
-  const int signal = ranks.any_signal(trainer.stopped_by() ? trainer.stopped_by() : stop.received());
-  metrics.done(signal == 0, state.step(), *state.model);
-  if (hooks.before_leaving) hooks.before_leaving(ranks.rank());
-  ranks.world().leave();
-  if (signal) return signal;
-  progress.line(settings.eval_only ? "done" : fmt::format("done: {} of {} steps", state.step(), length.total_steps));
-  return 0;
+    if (has_trained) {
+      check_weights(*state.model);
+      trainer.save_checkpoint();
+    }
+    if (settings.save_weights) data::save_safetensors(*settings.save_weights, state.model->state_dict());
+    if (settings.save_grads) save_gradients(*settings.save_grads, *state.model);
+    const bool is_due = settings.eval_only || (has_trained && settings.eval_every != 0 && !trainer.is_evaluated());
+    if (trainer.stopped_by() == 0) evaluate_at_end(settings, ranks, data, state, is_due, stop, metrics, progress);
+    ranks.verify("the ranks' weights", {"weights with hash " + weights_hash(*state.model)});
+    const int signal = ranks.any_signal(trainer.stopped_by() ? trainer.stopped_by() : stop.received());
+    metrics.done(signal == 0, state.step(), *state.model);
+    if (hooks.before_leaving) hooks.before_leaving(ranks.rank());
+    ranks.world().leave();
+    if (signal) return signal;
+    progress.line(settings.eval_only ? "done" : fmt::format("done: {} of {} steps", state.step(), length.total_steps));
+    return 0;
+  });
 }
 
 // Another rank's failure reaches this one at its next wait; a rank that does not wait is ended after this.
@@ -149,14 +165,7 @@ constexpr std::chrono::milliseconds kGrace{3000};
 int run(const Settings& settings, const RunHooks& hooks) {
   Ranks ranks(settings);
   const ForcedEnd forced_end(ranks.world().watch(), kGrace);
-  try {
-    return run_rank(settings, ranks, hooks);
-  } catch (const distributed::PeerError&) {
-    throw;
-  } catch (const std::exception& error) {
-    ranks.report(error.what());
-    throw;
-  }
+  return telling_others(ranks, [&] { return run_rank(settings, ranks, hooks); });
 }
 
 }  // namespace tandem::train

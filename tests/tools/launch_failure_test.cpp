@@ -1,0 +1,156 @@
+// How a run under `launch` ends: failures, signals, restarts.
+#include <memory>
+
+#include "tandem/distributed/stores/tcp_store.h"
+#include "tandem/distributed/watch.h"
+#include "tests/tools/launch_process.h"
+
+namespace tandem::launch {
+namespace {
+
+TEST_F(LaunchTest, the_first_failure_is_named_and_the_others_are_stopped) {
+  Launched run(folder_, shell({"-n", "3", "--grace-s", "0.2"},
+                              "if [ $RANK = 1 ]; then echo 'prog: error: no data' >&2; exit 7; fi; SLEEP"));
+  EXPECT_EQ(run.wait(), 7);
+  EXPECT_EQ(run.last_error(),
+            "launch: error: rank 1 ended with exit code 7: prog: error: no data; the other ranks were stopped");
+  EXPECT_EQ(sleepers(sleep_), 0);
+}
+
+TEST_F(LaunchTest, others_may_end_by_themselves) {
+  Launched run(folder_, shell({"-n", "2", "--grace-s", "50"},
+                              "if [ $RANK = 1 ]; then exit 7; fi; sleep 0.5; echo in good order"));
+  EXPECT_EQ(run.wait(), 7);
+  EXPECT_EQ(run.lines_of_rank("[0] "), std::vector<std::string>{"in good order"});
+  expect_contains(run.last_error(), "rank 1 ended with exit code 7; the other ranks have ended; see its output");
+}
+
+TEST_F(LaunchTest, who_ignores_sigterm_is_killed) {
+  Launched run(folder_, shell({"-n", "2", "--grace-s", "0"},
+                              "trap '' TERM; if [ $RANK = 1 ]; then sleep 0.5; exit 7; fi; "
+                              "while true; do sleep 0.1; done"));
+  EXPECT_EQ(run.wait(), 7);
+}
+
+TEST_F(LaunchTest, an_echo_does_not_hide_the_first_failure) {
+  Launched run(folder_, shell({"-n", "2"}, "if [ $RANK = 0 ]; then exit 3; fi; sleep 0.5; exit 9"));
+  EXPECT_EQ(run.wait(), 9);
+  expect_contains(run.last_error(), "launch: error: rank 1 ended with exit code 9");
+}
+
+TEST_F(LaunchTest, only_echoes_are_exit_3) {
+  Launched run(folder_, shell({"-n", "2"}, "echo 'prog: error: rank 7 died' >&2; exit 3"));
+  EXPECT_EQ(run.wait(), 3);
+  expect_contains(run.last_error(), ": prog: error: rank 7 died; the other ranks have ended");
+}
+
+TEST_F(LaunchTest, a_killed_rank_is_128_and_the_signal) {
+  Launched run(folder_, shell({"-n", "2", "--grace-s", "0.2"}, "if [ $RANK = 1 ]; then kill -9 $$; fi; SLEEP"));
+  EXPECT_EQ(run.wait(), 128 + SIGKILL);
+  expect_contains(run.last_error(),
+                  "launch: error: rank 1 was killed by signal 9 (Killed); the other ranks were stopped");
+}
+
+TEST_F(LaunchTest, a_stopped_rank_is_named_where_others_waited_for_it) {
+  Launched run(folder_, shell({"-n", "3"}, "if [ $RANK = 2 ]; then kill -STOP $$; fi; sleep 0.5; exit 3"));
+  EXPECT_EQ(run.wait(), 128 + SIGKILL);
+  expect_contains(run.last_error(), "launch: error: rank 2 is stopped (SIGSTOP)");
+}
+
+// The store of a run that goes on.
+std::unique_ptr<distributed::Store> store_of(const Launched& run) {
+  const std::string start = "store     tcp://127.0.0.1:";
+  EXPECT_TRUE(eventually([&] { return run.out().find(start) != std::string::npos; }));
+  const int port = std::atoi(run.out().substr(run.out().find(start) + start.size()).c_str());
+  return std::make_unique<distributed::TcpStore>("127.0.0.1", static_cast<std::uint16_t>(port), kPatience);
+}
+
+TEST_F(LaunchTest, a_rank_that_leaves_early_is_a_failure_where_ranks_have_met) {
+  Launched run(folder_, shell({"-n", "2", "--grace-s", "0.2"}, "if [ $RANK = 0 ]; then exit 0; fi; SLEEP"));
+  store_of(run)->set("world_size", "2");
+  EXPECT_EQ(run.wait(), 1);
+  expect_contains(run.last_error(),
+                  "launch: error: rank 0 left before the end (exit code 0); the other ranks were stopped");
+}
+
+TEST_F(LaunchTest, a_rank_that_said_goodbye_may_leave) {
+  Launched run(folder_, shell({"-n", "2", "--grace-s", "0"}, "while [ ! -e '" + (folder_ / "go").string() +
+                                                                 "' ]; do sleep 0.05; done; "
+                                                                 "if [ $RANK = 0 ]; then exit 0; fi; sleep 1"));
+  const auto store = store_of(run);
+  store->set("world_size", "2");
+  store->set(distributed::goodbye_key(0), "");
+  std::ofstream(folder_ / "go") << "";
+  EXPECT_EQ(run.wait(), 0) << run.err();
+}
+
+TEST_F(LaunchTest, the_cause_is_in_the_store_while_others_still_run) {
+  Launched run(folder_, shell({"-n", "2", "--grace-s", "50"}, "if [ $RANK = 1 ]; then exit 7; fi; SLEEP"));
+  const auto store = store_of(run);
+  const auto text = store->get(distributed::kFailureKey, kPatience);
+  ASSERT_TRUE(text);
+  const auto failure = distributed::Failure::decode(*text);
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_EQ(failure.cause, "rank 1 ended with exit code 7");
+  run.send(SIGINT);
+  run.send(SIGTERM);
+  EXPECT_EQ(run.wait(), 7);
+}
+
+TEST_F(LaunchTest, signals_are_passed_on_once) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    const std::string name = number == SIGINT ? "INT" : number == SIGTERM ? "TERM" : "HUP";
+    Launched run(folder_, shell({"-n", "2"}, "trap 'echo got it; exit 0' " + name +
+                                                 "; echo ready; while true; do sleep 0.05; done"));
+    EXPECT_TRUE(eventually([&] { return run.lines_of_rank("[0] ").size() + run.lines_of_rank("[1] ").size() == 2; }));
+    run.send(number);
+    EXPECT_EQ(run.wait(), 128 + number);
+    for (const std::string prefix : {"[0] ", "[1] "})
+      EXPECT_EQ(run.lines_of_rank(prefix), (std::vector<std::string>{"ready", "got it"}));
+    expect_contains(run.last_error(), "launch: error: ended by signal " + std::to_string(number));
+  }
+}
+
+TEST_F(LaunchTest, the_second_signal_kills) {
+  Launched run(folder_, shell({"-n", "2"}, "trap 'echo got it' INT; echo ready; while true; do sleep 0.05; done"));
+  EXPECT_TRUE(eventually([&] { return run.lines_of_rank("[0] ").size() + run.lines_of_rank("[1] ").size() == 2; }));
+  run.send(SIGINT);
+  EXPECT_TRUE(eventually([&] { return run.lines_of_rank("[0] ").size() + run.lines_of_rank("[1] ").size() == 4; }));
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait(), 128 + SIGINT);
+}
+
+TEST_F(LaunchTest, nothing_outlives_a_launcher_that_is_killed) {
+  Launched run(folder_, shell({"-n", "2"}, "trap '' HUP TERM INT; SLEEP & SLEEP & wait"));
+  ASSERT_TRUE(eventually([&] { return sleepers(sleep_) == 4; }));
+  run.send(SIGKILL);
+  EXPECT_EQ(run.wait(), -SIGKILL);
+  EXPECT_TRUE(eventually([&] { return sleepers(sleep_) == 0; }, std::chrono::seconds(10)));
+}
+
+TEST_F(LaunchTest, grandchildren_go_with_their_rank) {
+  Launched run(folder_, shell({"-n", "2"}, "SLEEP & exit 0"));
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_TRUE(eventually([&] { return sleepers(sleep_) == 0; }));
+}
+
+TEST_F(LaunchTest, ranks_are_started_again) {
+  const std::string logs = (folder_ / "logs").string();
+  Launched run(folder_, shell({"-n", "2", "--max-restarts", "3", "--grace-s", "0.1", "--log-dir", logs},
+                              "echo try ${TANDEM_RESTART-first}; [ \"$TANDEM_RESTART\" = 2 ] && exit 0; "
+                              "if [ $RANK = 1 ]; then exit 7; fi; SLEEP"));
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_EQ(read_text(logs + "/rank1.log"), "try first\ntry 1\ntry 2\n");
+  expect_contains(run.err(), "launch: rank 1 ended with exit code 7");
+  expect_contains(run.err(), "launch: all ranks are started again: restart 2 of 3");
+  EXPECT_EQ(sleepers(sleep_), 0);
+}
+
+TEST_F(LaunchTest, restarts_come_to_an_end) {
+  Launched run(folder_, shell({"-n", "1", "--max-restarts", "2"}, "exit 7"));
+  EXPECT_EQ(run.wait(), 7);
+  EXPECT_EQ(lines_of(run.err()).size(), 5U) << run.err();
+}
+
+}  // namespace
+}  // namespace tandem::launch

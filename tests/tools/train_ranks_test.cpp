@@ -1,0 +1,200 @@
+// `train` on several ranks, each a process: equal to one process, equal to each other, and how they meet.
+#include "tests/tools/rank_processes.h"
+#include "tests/tools/train_process.h"
+
+namespace tandem::train {
+namespace {
+
+class TrainRanks : public TrainTest {
+ protected:
+  /// Under the launcher; its own outcome.
+  Outcome launch(int ranks, const std::string& arguments) const {
+    return shell("'" TANDEM_LAUNCH "' -n " + std::to_string(ranks) + " -- '" TANDEM_TRAIN "' " + arguments);
+  }
+  Outcome launch_well(int ranks, const std::string& arguments) const {
+    Outcome outcome = launch(ranks, arguments);
+    EXPECT_EQ(outcome.code, 0) << arguments << "\n" << outcome.output << outcome.errors;
+    return outcome;
+  }
+};
+
+constexpr const char* kCommon =
+    "--threads 1 --progress none --eval-every 0 --dropout 0 --lr 0.05 --momentum 0.9 --weight-decay 0.01 ";
+
+/// Model, ranks, micro-steps.
+class ProcessOracle : public TrainRanks, public testing::WithParamInterface<std::tuple<const char*, int, int>> {};
+
+// 3 W K B - 1 rows: two whole updates and one of which a row is missing.
+TEST_P(ProcessOracle, ranks_train_as_one_process) {
+  const auto [model, ranks, micro_steps] = GetParam();
+  constexpr int kRows = 2;
+  write_rows("rows.safetensors", 3 * ranks * micro_steps * kRows - 1);
+  for (const std::string precision : {"fp64", "fp32"}) {
+    const std::string common = std::string(kCommon) + "--model " + model +
+                               " --data tensors:rows.safetensors --precision " + precision + " --steps 3 ";
+    const auto files = [](const std::string& name) {
+      return "--save-weights " + name + ".w --save-grads " + name + ".g --metrics " + name + ".m ";
+    };
+    train_well(common + files("one") + "--batch-size " + std::to_string(ranks * micro_steps * kRows));
+    launch_well(ranks, common + files("many") + "--batch-size " + std::to_string(kRows) + " --accumulation-steps " +
+                           std::to_string(micro_steps));
+    const double bound = precision == "fp64" ? 1e-10 : 1e-5;
+    EXPECT_LE(largest_difference("one.w", "many.w"), bound) << precision;
+    EXPECT_LE(largest_difference("one.g", "many.g"), bound) << precision;
+    const auto one = losses("one.m"), many = losses("many.m");
+    ASSERT_EQ(one.size(), 3u);
+    ASSERT_EQ(many.size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(one[i], many[i], bound) << precision << ", step " << i + 1;
+    for (int r = 1; r < ranks; ++r) EXPECT_EQ(hash("many.m"), hash("many.m.rank" + std::to_string(r)));
+    const auto lines = metrics("many.m");
+    const std::int64_t buckets = lines[0]["all_reduces"];
+    EXPECT_GE(buckets, 1);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(lines[i]["all_reduces"], buckets);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Train, ProcessOracle,
+                         testing::Values(std::tuple{"mlp", 1, 3}, std::tuple{"mlp", 2, 1}, std::tuple{"mlp", 3, 2},
+                                         std::tuple{"mlp", 4, 3}, std::tuple{"convnet", 2, 2},
+                                         std::tuple{"convnet", 3, 1}),
+                         [](const auto& tested) {
+                           return fmt::format("{}_{}_ranks_{}_micro_steps", std::get<0>(tested.param),
+                                              std::get<1>(tested.param), std::get<2>(tested.param));
+                         });
+
+// 7 rows, 4 ranks of 2 rows: in the last micro-step three ranks have rows and one has none.
+TEST_F(TrainRanks, a_rank_without_rows_takes_part) {
+  write_rows("rows.safetensors", 11);
+  const std::string common =
+      std::string(kCommon) + "--model convnet --precision fp64 --data tensors:rows.safetensors --epochs 1 ";
+  train_well(common + "--batch-size 8 --save-weights one.w");
+  launch_well(4, common + "--batch-size 2 --save-weights many.w");
+  EXPECT_LE(largest_difference("one.w", "many.w"), 1e-10);
+}
+
+TEST_F(TrainRanks, evaluation_and_outputs_are_those_of_one_process) {
+  write_rows("rows.safetensors", 23);
+  const std::string common = "--model mlp --data tensors:rows.safetensors --threads 1 --progress none --eval-only ";
+  train_well(common + "--batch-size 23 --metrics one.m --save-outputs one.o");
+  launch_well(3, common + "--batch-size 4 --metrics many.m --save-outputs many.o");
+  EXPECT_LE(largest_difference("one.o", "many.o"), 1e-6);
+  const auto one = metrics("one.m"), many = metrics("many.m");
+  EXPECT_NEAR(one[0]["eval_loss"], many[0]["eval_loss"], 1e-6);
+  EXPECT_EQ(one[0]["eval_accuracy"], many[0]["eval_accuracy"]);
+  EXPECT_EQ(metrics("many.m.rank2")[0]["eval_accuracy"], one[0]["eval_accuracy"]);
+}
+
+TEST_F(TrainRanks, only_the_first_rank_talks_and_writes) {
+  const Outcome outcome =
+      launch_well(2, "--model mlp --data synthetic --synthetic-samples 64 --batch-size 8 --threads 1 --out run");
+  EXPECT_NE(outcome.output.find("[0] done: 4 of 4 steps"), std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.output.find("[1]"), std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.errors, "");
+  EXPECT_TRUE(fs::exists(folder_ / "run/checkpoints/step-0000000004.safetensors"));
+}
+
+TEST_F(TrainRanks, resume_continues_with_the_same_bits) {
+  const std::string common =
+      "--model convnet --data synthetic --synthetic-samples 46 --batch-size 4 --accumulation-steps 2 --threads 1 "
+      "--progress none --optimizer adamw ";
+  launch_well(2, common + "--steps 7 --out whole");
+  launch_well(2, common + "--steps 4 --out parts --eval-every 0");
+  launch_well(2, common + "--steps 7 --out parts --resume");
+  EXPECT_EQ(hash("whole/metrics.jsonl"), hash("parts/metrics.jsonl"));
+  EXPECT_EQ(losses("whole/metrics.jsonl"), losses("parts/metrics.jsonl"));
+  const Outcome other = launch(3, common + "--steps 9 --out parts --resume");
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.last_error.find("ranks 2, this one has 3"), std::string::npos) << other.errors;
+}
+
+class ByHand : public TrainRanks {
+ protected:
+  std::string tiny() const {
+    return "--model mlp --data synthetic --synthetic-samples 64 --batch-size 4 --threads 1 --progress none "
+           "--eval-every 0 ";
+  }
+  static std::string rank(int rank, int world) {
+    return "'" TANDEM_TRAIN "' --rank " + std::to_string(rank) + " --world-size " + std::to_string(world) + " ";
+  }
+};
+
+TEST_F(ByHand, ranks_meet_at_a_port_or_in_a_file_whichever_starts_first) {
+  const std::string alone = tiny() + "--batch-size 8 ";
+  train_well(alone + "--metrics alone");
+  for (const std::string& init : {"tcp://127.0.0.1:" + std::to_string(free_port()),
+                                  "tcp://localhost:" + std::to_string(free_port()), "file://" + path("meeting")}) {
+    RankProcesses ranks(folder_);
+    for (const int r : {1, 0}) ranks.start(rank(r, 2) + tiny() + "--metrics many --init " + init);
+    for (const std::size_t i : {0u, 1u}) EXPECT_EQ(ranks.wait(i).code, 0) << init << "\n" << ranks.errors(i);
+    EXPECT_EQ(hash("many"), hash("many.rank1"));
+    const auto one = losses("alone"), many = losses("many");
+    ASSERT_EQ(one.size(), many.size());
+    for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], many[i], 1e-4);
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "meeting"));  // who leaves last takes it away
+}
+
+TEST_F(ByHand, environments_of_other_starters_serve) {
+  const std::string at = " MASTER_ADDR=127.0.0.1 MASTER_PORT=";
+  const std::vector<std::string> starters{
+      "RANK=R WORLD_SIZE=2 LOCAL_RANK=R", "OMPI_COMM_WORLD_RANK=R OMPI_COMM_WORLD_SIZE=2", "PMI_RANK=R PMI_SIZE=2",
+      "SLURM_PROCID=R SLURM_NTASKS=2 SLURM_LOCALID=R", "TORCHELASTIC_RUN_ID=x RANK=R WORLD_SIZE=2"};
+  for (const std::string& starter : starters) {
+    const std::string port = std::to_string(free_port());
+    RankProcesses ranks(folder_);
+    for (const char r : {'0', '1'}) {
+      std::string environment = starter;
+      for (std::size_t i = 0; (i = environment.find("=R", i)) != environment.npos;)
+        environment.replace(i, 2, std::string("=") + r);
+      ranks.start("env " + environment + at + port + " '" TANDEM_TRAIN "' " + tiny() + "--metrics m");
+    }
+    for (const std::size_t i : {0u, 1u}) EXPECT_EQ(ranks.wait(i).code, 0) << starter << "\n" << ranks.errors(i);
+    EXPECT_EQ(hash("m"), hash("m.rank1"));
+  }
+}
+
+TEST_F(ByHand, what_does_not_fit_is_named_on_all_ranks) {
+  const auto expect = [&](const std::string& first, const std::string& second, const std::string& cause, int code_0,
+                          int code_1) {
+    const std::string init = " --init tcp://127.0.0.1:" + std::to_string(free_port());
+    RankProcesses ranks(folder_);
+    ranks.start(first + init);
+    ranks.start(second + init);
+    EXPECT_EQ(ranks.wait(0).code, code_0) << ranks.errors(0);
+    EXPECT_EQ(ranks.wait(1).code, code_1) << ranks.errors(1);
+    for (const std::size_t i : {0u, 1u})
+      EXPECT_NE(ranks.wait(i).last_error.find(cause), std::string::npos) << ranks.errors(i);
+  };
+  expect(rank(0, 2) + tiny(), rank(1, 2) + tiny() + "--lr 0.5", "rank 0 has --lr 0.01, rank 1 has --lr 0.5", 1, 1);
+  expect(rank(0, 2) + tiny(), rank(1, 2) + tiny() + "--synthetic-samples 65", "--synthetic-samples", 1, 1);
+  expect(rank(0, 2) + tiny(), rank(1, 3) + tiny(), "world size", 3, 1);
+}
+
+TEST_F(ByHand, wrong_ranks_are_wrong_usage) {
+  expect_failure("--rank 2 --world-size 2 " + tiny(), 2, "--rank");
+  expect_failure("--rank 0 " + tiny(), 2, "--world-size");
+  expect_failure("--rank 0 --world-size 2 " + tiny(), 2, "MASTER_ADDR");
+  expect_failure("--rank 0 --world-size 2 --init udp://x " + tiny(), 2, "--init");
+  expect_failure("--rank one --world-size 2 " + tiny(), 2, "--rank");
+}
+
+TEST_F(ByHand, a_port_in_use_and_a_missing_master_are_named) {
+  const int port = free_port();
+  const int taken = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(taken, 1), 0);
+  expect_failure("--rank 0 --world-size 2 --init tcp://127.0.0.1:" + std::to_string(port) + " " + tiny(), 1, "in use");
+  close(taken);
+  expect_failure(
+      "--rank 1 --world-size 2 --timeout-s 1 --init tcp://127.0.0.1:" + std::to_string(free_port()) + " " + tiny(), 3,
+      "127.0.0.1");
+  expect_failure("--rank 1 --world-size 2 --init tcp://no-such-host.invalid:29500 " + tiny(), 1,
+                 "no-such-host.invalid");
+}
+
+}  // namespace
+}  // namespace tandem::train

@@ -1,0 +1,85 @@
+// One start of all ranks of this machine, from their first byte to the end of the last of them.
+//
+// One loop polls signals, the ranks' pipes and the launcher's own output. Three things end an attempt: all ranks have
+// ended; one has failed, and the others get a grace period, then SIGTERM, then SIGKILL; or the launcher was asked to
+// end.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tools/launch/guard.h"
+#include "tools/launch/options.h"
+#include "tools/launch/output.h"
+#include "tools/launch/rank_output.h"
+#include "tools/launch/rank_process.h"
+#include "tools/launch/run_store.h"
+#include "tools/launch/signals.h"
+#include "tools/launch/verdict.h"
+
+namespace tandem::launch {
+
+/// What lives as long as the launcher.
+struct Surroundings {
+  Guard& guard;
+  Signals& signals;
+  Output& output;
+};
+
+class Attempt {
+ public:
+  /// Starts the ranks; `restart`: how often that has been done before. Throws Error.
+  Attempt(const Options& options, int restart, RunStore& store, const Surroundings& surroundings);
+
+  /// Returns when all ranks have ended.
+  Verdict run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Rank {
+    int number;
+    RankOutput output;
+    std::unique_ptr<RankProcess> process;
+    bool is_running = true;
+    RankEnd::Kind kind = RankEnd::Kind::by_itself;
+  };
+
+  void start();
+  void wait_for_events();
+  void read_output(Rank& rank);
+  void handle_signal(int number);
+  void handle_lost_output();
+  void kill_at(Clock::time_point time);
+  void take_endings();
+  void handle_end(Rank& rank, const Ending& ending);
+  void fail();
+  void check_early_leavers();
+  void check_other_nodes();
+  void name_stalled();
+  void stop_what_is_left();
+  void send_to_groups(int signal);
+
+  int running() const;
+  /// Milliseconds to wait for events; -1: for ever.
+  int timeout() const;
+
+  const Options& options_;
+  int restart_;
+  RunStore& store_;
+  Surroundings surroundings_;
+  std::vector<Rank> ranks_;
+  std::vector<RankEnd> ends_;  // in the order in which they came
+
+  std::optional<Interruption> interruption_;
+  int signals_received_ = 0;
+  std::optional<std::string> foreign_cause_;
+  bool has_failed_ = false;
+  int next_signal_ = SIGTERM;                   // to what is left ...
+  std::optional<Clock::time_point> next_step_;  // ... at this time
+  std::optional<Clock::time_point> next_look_;  // at what no event tells of: goodbyes, other nodes, stopped ranks
+};
+
+}  // namespace tandem::launch

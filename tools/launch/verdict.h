@@ -1,0 +1,55 @@
+// From how the ranks ended to what the launcher says and returns.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/launch/rank_process.h"
+
+namespace tandem::launch {
+
+/// Less for what is more likely a cause than what follows from it.
+int likely_order(const Ending& ending);
+
+/// One rank's end.
+struct RankEnd {
+  enum class Kind : std::uint8_t {
+    by_itself,
+    left_early,  ///< code 0, though others counted on it
+    stalled,     ///< stopped by a signal, and killed by the launcher because others waited for it
+    told,        ///< after the launcher told it to end: no failure
+  };
+
+  int rank = 0;
+  Ending ending;
+  Kind kind = Kind::by_itself;
+  std::string last_error;  ///< its last line on stderr, "train: error: ...", or empty
+
+  bool is_failure() const;
+  /// Of a failure that comes from another rank's.
+  bool is_echo() const;
+  /// "rank 1 was killed by signal 9 (Killed)".
+  std::string cause() const;
+};
+
+/// What ended the run from outside: a signal to the launcher, or its output gone.
+struct Interruption {
+  int code = 1;
+  std::string cause;
+};
+
+struct Verdict {
+  int code = 0;
+  std::string line;  ///< empty where all went well
+  bool is_interruption = false;
+};
+
+/// `ends` in the order in which they came; `known_cause`: the first failure in the store, which may be another node's.
+Verdict judge(const std::vector<RankEnd>& ends, int world_size, const std::optional<Interruption>& interruption,
+              const std::optional<std::string>& known_cause);
+
+/// A cause fit for one line: no control characters, not too long.
+std::string one_line(std::string text);
+
+}  // namespace tandem::launch
