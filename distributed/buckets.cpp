@@ -38,30 +38,37 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<const BucketItem>
 }
 
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<const autograd::Variable> parameters,
-                                                     const BucketLimits& limits) {
-  std::vector<BucketItem> reversed;
-  for (std::size_t i = parameters.size(); i-- > 0;) {
-    const core::Tensor& data = parameters[i].data();
-    reversed.push_back({.bytes = data.bytes(), .dtype = data.dtype(), .device = data.device()});
+                                                     std::span<const std::size_t> order, const BucketLimits& limits) {
+  std::vector<BucketItem> items;
+  for (const std::size_t index : order) {
+    const core::Tensor& data = parameters[index].data();
+    items.push_back({.bytes = data.bytes(), .dtype = data.dtype(), .device = data.device()});
   }
   const std::size_t in_turn[] = {std::min(limits.first, limits.cap), limits.cap};
-  auto buckets = assign_buckets(reversed, in_turn);
+  auto buckets = assign_buckets(items, in_turn);
   for (auto& bucket : buckets)
-    for (std::size_t& index : bucket) index = parameters.size() - 1 - index;
+    for (std::size_t& index : bucket) index = order[index];
   return buckets;
 }
 
-BucketMemory allocate_bucket(std::span<const autograd::Variable> parameters) {
+std::vector<std::size_t> reverse_order(std::size_t n) {
+  std::vector<std::size_t> order(n);
+  for (std::size_t i = 0; i < n; ++i) order[i] = n - 1 - i;
+  return order;
+}
+
+std::vector<std::int64_t> slot_offsets(std::span<const autograd::Variable> parameters) {
   constexpr std::size_t kAlignment = 64;
-  const core::TensorOptions options = parameters.front().data().options();
-  const auto step = static_cast<std::int64_t>(kAlignment / core::item_size(options.dtype));
-  std::vector<std::int64_t> offsets;
-  std::int64_t elements = 0;
-  for (const autograd::Variable& parameter : parameters) {
-    offsets.push_back(elements);
-    elements += (parameter.data().numel() + step - 1) / step * step;
-  }
-  BucketMemory memory{.flat = core::Tensor::zeros({elements}, options), .slots = {}};
+  const auto step = static_cast<std::int64_t>(kAlignment / core::item_size(parameters.front().dtype()));
+  std::vector<std::int64_t> offsets{0};
+  for (const autograd::Variable& parameter : parameters)
+    offsets.push_back(offsets.back() + (parameter.data().numel() + step - 1) / step * step);
+  return offsets;
+}
+
+BucketMemory allocate_bucket(std::span<const autograd::Variable> parameters) {
+  const std::vector<std::int64_t> offsets = slot_offsets(parameters);
+  BucketMemory memory{.flat = core::Tensor::zeros({offsets.back()}, parameters.front().data().options()), .slots = {}};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const core::Tensor& data = parameters[i].data();
     const core::Strides strides = data.is_dense() ? data.strides() : core::contiguous_strides(data.shape());

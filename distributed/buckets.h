@@ -33,13 +33,19 @@ struct BucketLimits {
       1 << 20;  ///< of the bucket that is reduced first, so that communication begins early; at most cap
 };
 
-/// For the parameters of a model, in order of registration: indices into it, in buckets. Parameters are taken in
-/// reverse, which is about the order in which backward completes their gradients (Li et al. 2020, section 3.2.3).
+/// The same for parameters, taken in `order`, which holds each index once.
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<const autograd::Variable> parameters,
-                                                     const BucketLimits& limits);
+                                                     std::span<const std::size_t> order, const BucketLimits& limits);
+/// n - 1, ..., 0: the reverse order of registration, which is about the order in which backward completes gradients
+/// (Li et al. 2020, section 3.2.3).
+std::vector<std::size_t> reverse_order(std::size_t n);
 
-/// One bucket's memory: a slot for each parameter, shaped and laid out as the parameter, begun at a multiple of 64
-/// bytes. What lies between slots is zero, and stays so.
+/// Where each parameter's slot begins in their bucket, in elements; the last number is the bucket's size. All
+/// parameters have one dtype. Slots begin at multiples of 64 bytes.
+std::vector<std::int64_t> slot_offsets(std::span<const autograd::Variable> parameters);
+
+/// One bucket's memory: a slot for each parameter, shaped and laid out as the parameter. What lies between slots is
+/// zero, and stays so.
 struct BucketMemory {
   core::Tensor flat;                ///< [elements], what is sent
   std::vector<core::Tensor> slots;  ///< views of it, one for each parameter
