@@ -50,11 +50,24 @@ void backward(const Variable& root, const BackwardOptions& options) {
 void BackwardPass::run(const Variable& root, Tensor gradient) {
   const Edge edge = root.is_leaf() ? Edge{{}, root.state()} : Edge{root.maker(), {}};
   discover(edge);
-  announce();
-  contribute(edge, std::move(gradient));
-  one_less_pending(edge);
-  run_nodes();
-  finish();
+  try {
+    announce();
+    contribute(edge, std::move(gradient));
+    one_less_pending(edge);
+    run_nodes();
+    finish();
+  } catch (const std::exception& error) {
+    tell_failed(error.what());
+    throw;
+  } catch (...) {
+    tell_failed("an exception of unknown type");
+    throw;
+  }
+}
+
+void BackwardPass::tell_failed(const std::string& cause) {
+  for (std::size_t i = finished_; i < callbacks_.size(); ++i)
+    if (callbacks_[i].if_failed) callbacks_[i].if_failed(cause);
 }
 
 BackwardPass::~BackwardPass() {
@@ -149,8 +162,8 @@ void BackwardPass::run_node(Node& node) {
 }
 
 void BackwardPass::finish() {
-  for (std::size_t i = 0; i < callbacks_.size(); ++i) {  // grows while it runs
-    const auto callback = std::move(callbacks_[i]);
+  for (; finished_ < callbacks_.size(); ++finished_) {  // grows while it runs
+    const auto callback = std::move(callbacks_[finished_].callback);
     callback();
   }
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "tandem/autograd/variable.h"
@@ -38,8 +39,11 @@ class BackwardPass {
   BackwardPass& operator=(const BackwardPass&) = delete;
 
   /// Queues a callback for after the last node and the last leaf. May be called from hooks and from other callbacks of
-  /// this pass.
-  void at_end(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
+  /// this pass. Where an exception ends the pass before, or a callback throws, `if_failed` is called instead, with its
+  /// message; it must not throw.
+  void at_end(std::function<void()> callback, std::function<void(const std::string& cause)> if_failed = {}) {
+    callbacks_.push_back({std::move(callback), std::move(if_failed)});
+  }
 
  private:
   friend void backward(const Variable& root, const BackwardOptions& options);
@@ -55,6 +59,7 @@ class BackwardPass {
   void run_nodes();
   void run_node(Node& node);
   void finish();
+  void tell_failed(const std::string& cause);
 
   // A contribution to what lies at the far end of an edge; `gradient` may be undefined: the rule had none to give.
   void contribute(const Edge& edge, Tensor gradient);
@@ -63,11 +68,17 @@ class BackwardPass {
   void one_less_pending(const Edge& edge);
   void complete_leaf(const StatePtr& state);
 
+  struct EndOfPass {
+    std::function<void()> callback;
+    std::function<void(const std::string& cause)> if_failed;
+  };
+
   bool retain_graph_;
   std::vector<Node*> nodes_;      // all that were discovered
   std::vector<StatePtr> leaves_;  // likewise
   std::vector<Node*> ready_;      // a heap, newest on top
-  std::vector<std::function<void()>> callbacks_;
+  std::vector<EndOfPass> callbacks_;
+  std::size_t finished_ = 0;  // of callbacks_
 };
 
 }  // namespace tandem::autograd

@@ -38,17 +38,23 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<const BucketItem>
 }
 
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<const autograd::Variable> parameters,
-                                                     const BucketLimits& limits) {
-  std::vector<BucketItem> reversed;
-  for (std::size_t i = parameters.size(); i-- > 0;) {
-    const core::Tensor& data = parameters[i].data();
-    reversed.push_back({.bytes = data.bytes(), .dtype = data.dtype(), .device = data.device()});
+                                                     std::span<const std::size_t> order, const BucketLimits& limits) {
+  std::vector<BucketItem> items;
+  for (const std::size_t index : order) {
+    const core::Tensor& data = parameters[index].data();
+    items.push_back({.bytes = data.bytes(), .dtype = data.dtype(), .device = data.device()});
   }
   const std::size_t in_turn[] = {std::min(limits.first, limits.cap), limits.cap};
-  auto buckets = assign_buckets(reversed, in_turn);
+  auto buckets = assign_buckets(items, in_turn);
   for (auto& bucket : buckets)
-    for (std::size_t& index : bucket) index = parameters.size() - 1 - index;
+    for (std::size_t& index : bucket) index = order[index];
   return buckets;
+}
+
+std::vector<std::size_t> reverse_order(std::size_t n) {
+  std::vector<std::size_t> order(n);
+  for (std::size_t i = 0; i < n; ++i) order[i] = n - 1 - i;
+  return order;
 }
 
 BucketMemory allocate_bucket(std::span<const autograd::Variable> parameters) {

@@ -33,10 +33,12 @@ struct BucketLimits {
       1 << 20;  ///< of the bucket that is reduced first, so that communication begins early; at most cap
 };
 
-/// For the parameters of a model, in order of registration: indices into it, in buckets. Parameters are taken in
-/// reverse, which is about the order in which backward completes their gradients (Li et al. 2020, section 3.2.3).
+/// The same for parameters, taken in `order`, which holds each index once.
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<const autograd::Variable> parameters,
-                                                     const BucketLimits& limits);
+                                                     std::span<const std::size_t> order, const BucketLimits& limits);
+/// n - 1, ..., 0: the reverse order of registration, which is about the order in which backward completes gradients
+/// (Li et al. 2020, section 3.2.3).
+std::vector<std::size_t> reverse_order(std::size_t n);
 
 /// One bucket's memory: a slot for each parameter, shaped and laid out as the parameter, begun at a multiple of 64
 /// bytes. What lies between slots is zero, and stays so.

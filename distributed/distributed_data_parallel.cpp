@@ -27,6 +27,30 @@ BucketLimits limits_of(const DataParallelOptions& options) {
           .first = bytes("first_bucket_mb", options.first_bucket_mb)};
 }
 
+UnusedMode unused_mode(const DataParallelOptions& options) {
+  if (options.static_graph) return UnusedMode::as_at_first;
+  return options.find_unused_parameters ? UnusedMode::found : UnusedMode::forbidden;
+}
+
+ReducerOptions reducer_options(const DataParallelOptions& options) {
+  ReducerOptions reducer{.limits = limits_of(options),
+                         .order = options.bucket_order,
+                         .overlap = options.overlap,
+                         .unused = unused_mode(options)};
+  if (options.comm_hook) reducer.hook = options.comm_hook;
+  return reducer;
+}
+
+/// What must be the same on all ranks.
+std::string describe(const DataParallelOptions& options) {
+  return fmt::format(
+      "bucket_cap_mb {}, first_bucket_mb {}, broadcast_buffers {}, bucket_order {}, overlap {}, find_unused_parameters "
+      "{}, static_graph {}, comm_hook {}",
+      options.bucket_cap_mb, options.first_bucket_mb, options.broadcast_buffers,
+      options.bucket_order == BucketOrder::observed ? "observed" : "reverse", options.overlap,
+      options.find_unused_parameters, options.static_graph, options.comm_hook ? options.comm_hook->name() : "none");
+}
+
 std::string describe(const char* what, const std::string& name, const Tensor& tensor) {
   return fmt::format("{} {}: {} {}", what, name, core::name(tensor.dtype()), tensor.shape().str());
 }
@@ -39,9 +63,8 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& module, const std::
       group_(group->duplicate(group->next_name("ddp"))),
       broadcast_buffers_(options.broadcast_buffers) {
   verify(options);
-  parameters_ = trained_parameters(module);
   broadcast_state();
-  reducer_ = std::make_unique<Reducer>(parameters_, group_, limits_of(options));
+  reducer_ = std::make_unique<Reducer>(trained_parameters(module), group_, reducer_options(options));
 }
 
 void DistributedDataParallel::verify(const DataParallelOptions& options) {
@@ -52,8 +75,7 @@ void DistributedDataParallel::verify(const DataParallelOptions& options) {
                     fmt::format(", strides {}", data.strides().str()));
   }
   for (const auto& [name, tensor] : module_.named_buffers()) lines.push_back(describe("buffer", name, *tensor));
-  lines.push_back(fmt::format("bucket_cap_mb {}, first_bucket_mb {}, broadcast_buffers {}", options.bucket_cap_mb,
-                              options.first_bucket_mb, options.broadcast_buffers));
+  lines.push_back(describe(options));
   verify_agreement(*group_, "DistributedDataParallel: the ranks' modules", lines);
 }
 
@@ -78,7 +100,23 @@ void DistributedDataParallel::sync_buffers() {
   buffers_of_ = reducer_ ? reducer_->iterations() : 0;
 }
 
+void DistributedDataParallel::check_parameters() const {
+  const std::vector<nn::NamedParameter> now = module_.named_parameters();
+  std::size_t next = 0;  // of those that were there at construction
+  for (const auto& [name, variable] : now) {
+    const bool is_next = next < parameters().size() && parameters()[next].variable.is(variable);
+    if (is_next != variable.requires_grad())
+      core::fail("DistributedDataParallel: {} was {} after construction: make it anew", name,
+                 is_next ? "switched to requires no gradient" : "added, replaced, or switched to require a gradient");
+    next += is_next;
+  }
+  if (next < parameters().size())
+    core::fail("DistributedDataParallel: {} is no longer a parameter of the module: make it anew",
+               parameters()[next].name);
+}
+
 void DistributedDataParallel::before_forward() {
+  check_parameters();
   if (broadcast_buffers_ && module_.is_training() && buffers_of_ != reducer_->iterations()) sync_buffers();
 }
 

@@ -30,6 +30,14 @@ struct DataParallelOptions {
   double bucket_cap_mb = 25;      ///< MiB of gradients that travel together; 0: each gradient alone
   double first_bucket_mb = 1;     ///< of the bucket that is reduced first; at most the cap
   bool broadcast_buffers = true;  ///< rank 0's, before the first training forward after each synced backward
+  BucketOrder bucket_order = BucketOrder::reverse;
+  bool overlap = true;  ///< reduce while backward computes; false: afterwards, for comparison
+  /// Let a synced backward leave out parameters; which ones may differ from rank to rank and from time to time. Costs
+  /// an all-reduce of a byte a parameter.
+  bool find_unused_parameters = false;
+  /// The parameters that the first iteration used are those that all will use. Nothing more is sent.
+  bool static_graph = false;
+  std::shared_ptr<CommHook> comm_hook = {};  ///< none: sums as they lie (comm_hook.h)
 };
 
 class DistributedDataParallel {
@@ -41,7 +49,9 @@ class DistributedDataParallel {
   DistributedDataParallel(nn::Module& module, const std::shared_ptr<ProcessGroup>& group,
                           const DataParallelOptions& options = {});
 
-  /// The module's forward. Collective where buffers are due to be broadcast.
+  /// The module's forward. Collective where buffers are due to be broadcast. Throws Error naming the parameter where
+  /// one was added, replaced, or switched by requires_grad since construction. (Another dtype is an error at once, of
+  /// Module::to.)
   nn::Variable forward(const nn::Variable& input);
   /// What forward() does before the module's own: for modules that take other arguments, to be called before them.
   void before_forward();
@@ -60,21 +70,25 @@ class DistributedDataParallel {
   };
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
 
+  /// Takes part in the others' synced backward where this rank's loss reaches none of the parameters: with zeros, and
+  /// what accumulated under no_sync(). Without it they would wait for this rank until the timeout.
+  void backward_without_loss() { reducer_->backward_without_loss(); }
+
   /// Collective. Gives all ranks rank 0's buffers now: before evaluation, before a checkpoint.
   void sync_buffers();
 
   nn::Module& module() { return module_; }
-  const std::vector<ReducedParameter>& parameters() const { return parameters_; }
+  const std::vector<ReducedParameter>& parameters() const { return reducer_->parameters(); }
   const Reducer& reducer() const { return *reducer_; }
 
  private:
   void verify(const DataParallelOptions& options);
   void broadcast_state();
+  void check_parameters() const;
 
   nn::Module& module_;
   std::shared_ptr<ProcessGroup> group_;
   bool broadcast_buffers_;
-  std::vector<ReducedParameter> parameters_;
   std::unique_ptr<Reducer> reducer_;
   int no_sync_depth_ = 0;
   std::int64_t buffers_of_ = 0;  // the iteration after which buffers were made equal

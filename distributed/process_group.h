@@ -76,7 +76,8 @@ class ProcessGroup {
   virtual std::shared_ptr<ProcessGroup> duplicate(const std::string& name) = 0;
   /// "world/ddp", "world/ddp 2", ...: names for duplicates, the same on all ranks where all ask in the same order.
   std::string next_name(const std::string& purpose);
-  /// From any thread: what has been issued and what will be fails with PeerError(cause), soon. For good.
+  /// From any thread: what has been issued and what will be fails with PeerError(cause), soon. For good, and where the
+  /// group has a watch on all ranks.
   virtual void abort(const std::string& cause) = 0;
 
   /// Issues any collective; the calls above end here once they have checked it.

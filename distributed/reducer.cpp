@@ -1,6 +1,7 @@
 #include "tandem/distributed/reducer.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "tandem/core/recorder.h"
@@ -12,15 +13,6 @@ using autograd::BackwardPass;
 using autograd::HookTurn;
 using core::recorder::now_ns;
 
-/// "conv1.weight, conv1.bias and 3 more".
-std::string list_names(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 3;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i ? ", " : "") + names[i];
-  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
-  return text;
-}
-
 std::vector<Variable> variables_of(const std::vector<ReducedParameter>& parameters) {
   std::vector<Variable> variables;
   for (const ReducedParameter& parameter : parameters) variables.push_back(parameter.variable);
@@ -30,10 +22,27 @@ std::vector<Variable> variables_of(const std::vector<ReducedParameter>& paramete
 }  // namespace
 
 Reducer::Reducer(std::vector<ReducedParameter> parameters, std::shared_ptr<ProcessGroup> group,
-                 const BucketLimits& limits)
-    : parameters_(std::move(parameters)), group_(std::move(group)), slots_(parameters_.size()) {
+                 const ReducerOptions& options)
+    : parameters_(std::move(parameters)),
+      group_(std::move(group)),
+      options_(options),
+      unused_(parameters_, options.unused),
+      destinations_(parameters_.size()) {
   if (parameters_.empty()) core::fail("reducer: no parameter requires a gradient, so there is nothing to reduce");
-  assignment_ = assign_buckets(variables_of(parameters_), limits);
+  assign(reverse_order(parameters_.size()));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Variable& variable = parameters_[i].variable;
+    index_of_[variable.state().get()] = i;
+    registrations_.push_back(variable.observe_backward(*this));
+    registrations_.push_back(variable.register_post_accumulate_grad_hook(
+        [this, i](const Variable&) { gradient_is_ready(i); }, HookTurn::last));
+  }
+}
+
+void Reducer::assign(std::span<const std::size_t> order) {
+  assignment_ = assign_buckets(variables_of(parameters_), order, options_.limits);
+  buckets_.clear();
+  slots_.resize(parameters_.size());
   for (const std::vector<std::size_t>& members : assignment_) {
     std::vector<Variable> variables;
     std::vector<std::string> names;
@@ -48,24 +57,37 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters, std::shared_ptr<Proce
                         .work = {}});
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Variable& variable = parameters_[i].variable;
+    destinations_[i].remove();
     try {
-      registrations_.push_back(
-          variable.set_gradient_destination(buckets_[slots_[i].bucket].memory.slots[slots_[i].place]));
+      destinations_[i] = parameters_[i].variable.set_gradient_destination(slot_of(i));
     } catch (const core::Error& error) {
       core::fail("reducer: {} belongs to another reducer already: {}", parameters_[i].name, error.what());
     }
-    registrations_.push_back(variable.observe_backward(*this));
-    registrations_.push_back(variable.register_post_accumulate_grad_hook(
-        [this, i](const Variable&) { gradient_is_ready(i); }, HookTurn::last));
   }
 }
 
 void Reducer::backward_begins(BackwardPass& pass, std::span<const Variable> reached) {
-  is_synced_ = !local_only_;
-  if (!is_synced_) return;
-  check_nothing_in_flight();
-  check_all_reached(reached);
+  std::vector<std::size_t> indices;
+  for (const Variable& variable : reached) indices.push_back(index_of_.at(variable.state().get()));
+  unused_.note_reached(indices);
+  is_running_ = !local_only_;
+  if (!is_running_) return;
+  begin();
+  pass.at_end([this] { finish(); }, [this](const std::string& cause) { abandon(cause); });
+  try {
+    unused_.begin(indices, record_.iteration, *group_);
+  } catch (const core::Error& error) {
+    abandon(error.what());
+    throw;
+  }
+  std::vector<bool> comes(parameters_.size(), false);
+  for (const std::size_t parameter : indices) comes[parameter] = true;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (!comes[i]) mark_ready(i);
+}
+
+void Reducer::begin() {
+  if (const WorkPtr abandoned = std::exchange(abandoned_, nullptr)) abandoned->wait();
   for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].pending = assignment_[b].size();
   launched_ = 0;
   traffic_before_ = core::traffic;
@@ -75,41 +97,26 @@ void Reducer::backward_begins(BackwardPass& pass, std::span<const Variable> reac
   record_.backward.begin_ns = now_ns();
   record_.buckets.resize(buckets_.size());
   record_.ready_ns.resize(parameters_.size());
-  pass.at_end([this] { finish(); });
-}
-
-void Reducer::check_nothing_in_flight() const {
-  if (buckets_.front().work)
-    core::fail(
-        "synced backward {} ended with an exception when {} of {} buckets had been launched: the ranks no longer agree "
-        "on what comes next",
-        record_.iteration, launched_, buckets_.size());
-}
-
-void Reducer::check_all_reached(std::span<const Variable> reached) const {
-  if (reached.size() == parameters_.size()) return;
-  std::vector<std::string> missing;
-  for (const auto& [name, variable] : parameters_)
-    if (std::none_of(reached.begin(), reached.end(), [&](const Variable& other) { return other.is(variable); }))
-      missing.push_back(name);
-  core::fail("synced backward {}: the loss does not depend on {}, so {} bucket would wait for ever",
-             last_.iteration + 1, list_names(missing), missing.size() > 1 ? "their" : "its");
 }
 
 void Reducer::gradient_is_ready(std::size_t parameter) {
-  if (!is_synced_) return;
+  if (!is_running_) return;
   record_.ready_ns[parameter] = now_ns();
+  mark_ready(parameter);
+}
+
+void Reducer::mark_ready(std::size_t parameter) {
   settle(parameter);
-  Bucket& bucket = buckets_[slots_[parameter].bucket];
-  if (--bucket.pending > 0) return;
-  record_.buckets[slots_[parameter].bucket].ready_ns = now_ns();
-  launch_ready_buckets();
+  const std::size_t bucket = slots_[parameter].bucket;
+  if (--buckets_[bucket].pending > 0) return;
+  record_.buckets[bucket].ready_ns = now_ns();
+  if (options_.overlap) launch_ready_buckets();
 }
 
 // The gradient lies in its slot already, unless a hook of the user's put another there, or took it away.
 void Reducer::settle(std::size_t parameter) {
   Variable& variable = parameters_[parameter].variable;
-  core::Tensor& slot = buckets_[slots_[parameter].bucket].memory.slots[slots_[parameter].place];
+  core::Tensor& slot = slot_of(parameter);
   if (variable.grad().defined() && variable.grad().is_same_view(slot)) return;
   if (variable.grad().defined()) {
     slot.copy_from(variable.grad());
@@ -121,38 +128,104 @@ void Reducer::settle(std::size_t parameter) {
 }
 
 void Reducer::launch_ready_buckets() {
-  while (launched_ < buckets_.size() && buckets_[launched_].pending == 0) launch(launched_++);
+  while (launched_ < buckets_.size() && buckets_[launched_].pending == 0) {
+    launch(launched_);
+    ++launched_;
+  }
 }
 
-// The one place where gradients are divided: each rank's by the number of ranks, before they are summed, so that no sum
-// overflows where the average would not.
 void Reducer::launch(std::size_t bucket) {
-  Bucket& launched = buckets_[bucket];
-  BucketRecord& record = record_.buckets[bucket];
-  record.bytes = static_cast<std::int64_t>(launched.memory.flat.bytes());
-  record.launched_ns = now_ns();
-  launched.work = group_->all_reduce(
-      launched.memory.flat, {.op = ReduceOp::sum,
-                             .scale = 1.0 / group_->size(),
-                             .label = fmt::format("{} of synced backward {}", launched.label, record_.iteration)});
+  record_.buckets[bucket].bytes = static_cast<std::int64_t>(buckets_[bucket].memory.flat.bytes());
+  record_.buckets[bucket].launched_ns = now_ns();
+  buckets_[bucket].work = options_.hook->launch(as_seen_by_hook(bucket), *group_);
 }
 
 void Reducer::finish() {
   record_.backward.end_ns = now_ns();
-  if (launched_ < buckets_.size())
-    core::fail("synced backward {}: {} was reached, but got no gradient for some parameter", record_.iteration,
-               buckets_[launched_].label);
+  launch_ready_buckets();
+  check_all_launched();
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const WorkPtr work = buckets_[b].work;
+    const WorkPtr work = std::exchange(buckets_[b].work, nullptr);
     work->wait();
+    options_.hook->complete(as_seen_by_hook(b));
     record_.buckets[b].on_the_wire = {work->times().started_ns, work->times().finished_ns};
     record_.bytes_sent += work->bytes_sent();
   }
-  for (Bucket& bucket : buckets_) bucket.work = nullptr;
+  record_.unused_parameters = unused_.finish();
   record_.bytes_copied = core::traffic.copied - traffic_before_.copied;
   record_.bytes_reordered = core::traffic.reordered - traffic_before_.reordered;
   record_.end_ns = now_ns();
+  is_running_ = false;
   last_ = std::exchange(record_, {});
+  if (options_.order == BucketOrder::observed && last_.iteration == 1) rebuild_in_order_of_arrival();
+}
+
+void Reducer::check_all_launched() const {
+  if (launched_ == buckets_.size()) return;
+  std::vector<std::string> missing;
+  for (const std::size_t parameter : assignment_[launched_])
+    if (record_.ready_ns[parameter] == 0) missing.push_back(parameters_[parameter].name);
+  core::fail("synced backward {}: reached {}, but no gradient came for it", record_.iteration, list_names(missing));
+}
+
+// An exception ended a synced backward on this rank. Where nothing was launched, a barrier takes the place of this
+// iteration: where all ranks failed alike all come to it, and go on; a rank that is in its first bucket instead is told
+// that ranks differ, and why. Where buckets are on their way there is no going on: the next iteration would be added to
+// this one.
+void Reducer::abandon(const std::string& cause) {
+  if (!std::exchange(is_running_, false)) return;
+  const std::string what =
+      fmt::format("synced backward {} failed on rank {}: {}", record_.iteration, group_->rank(), cause);
+  if (launched_ == 0) {
+    abandoned_ = group_->barrier(what);
+  } else {
+    group_->abort(what);
+  }
+  for (Bucket& bucket : buckets_) bucket.work = nullptr;
+  unused_.forget();
+}
+
+void Reducer::backward_without_loss() {
+  is_running_ = !local_only_;
+  if (!is_running_) return;
+  begin();
+  try {
+    unused_.begin_without_loss(record_.iteration, *group_);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) mark_ready(i);
+    finish();
+  } catch (const std::exception& error) {
+    abandon(error.what());
+    throw;
+  }
+}
+
+void Reducer::rebuild_in_order_of_arrival() {
+  const auto arrival = [&](std::size_t i) {
+    return last_.ready_ns[i] > 0 ? last_.ready_ns[i] : std::numeric_limits<std::int64_t>::max();
+  };
+  std::vector<std::int64_t> order(parameters_.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+    return arrival(static_cast<std::size_t>(a)) < arrival(static_cast<std::size_t>(b));
+  });
+  const core::Tensor of_rank_0 = core::Tensor::from(order);
+  group_->broadcast(of_rank_0, 0, "order of arrival of gradients")->wait();
+  const auto agreed = of_rank_0.to_vector<std::int64_t>();
+  assign(std::vector<std::size_t>(agreed.begin(), agreed.end()));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {  // what was accumulated is kept
+    Variable& variable = parameters_[i].variable;
+    if (variable.grad().defined()) variable.set_grad(slot_of(i).copy_from(variable.grad()));
+  }
+}
+
+core::Tensor& Reducer::slot_of(std::size_t parameter) {
+  return buckets_[slots_[parameter].bucket].memory.slots[slots_[parameter].place];
+}
+
+GradientBucket Reducer::as_seen_by_hook(std::size_t bucket) const {
+  return {.index = bucket,
+          .flat = buckets_[bucket].memory.flat,
+          .label = fmt::format("{} of synced backward {}", buckets_[bucket].label, record_.iteration)};
 }
 
 }  // namespace tandem::distributed

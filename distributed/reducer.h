@@ -5,51 +5,66 @@
 //
 //   constructor              assigns parameters to buckets; each bucket slot becomes its leaf's gradient destination;
 //                            a hook on every leaf
-//   backward_begins          each bucket waits for as many gradients as it has parameters
+//   begin                    when a synced backward begins: each bucket waits for as many gradients as it has
+//                            parameters; those that backward will not reach are ready at once
 //   gradient_is_ready        the hook: one gradient less to wait for
 //   launch_ready_buckets     hands complete buckets to the group, in order of their index on every rank
 //   finish                   at the end of backward: waits until all averages are in place
 //
-// Where no bucket is sent (local_only), gradients accumulate in the same slots. What one iteration did is written down
-// in an IterationRecord (statistics.h).
+// Where nothing is to be sent (local_only), gradients accumulate in the same slots. Beside it: what becomes of unused
+// parameters (unused_parameters.h), how a bucket is averaged (comm_hook.h), what one iteration did (statistics.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tandem/autograd/engine.h"
 #include "tandem/autograd/leaf.h"
 #include "tandem/core/traffic.h"
 #include "tandem/distributed/buckets.h"
+#include "tandem/distributed/comm_hook.h"
 #include "tandem/distributed/process_group.h"
+#include "tandem/distributed/reduced_parameter.h"
 #include "tandem/distributed/statistics.h"
+#include "tandem/distributed/unused_parameters.h"
 
 namespace tandem::distributed {
 
 using autograd::Variable;
 
-struct ReducedParameter {
-  std::string name;
-  Variable variable;  ///< a leaf that requires a gradient
+/// In which order parameters fill buckets: as registered, reversed; or as rank 0's gradients arrived in the first
+/// synced backward, after which buckets are built anew, once.
+enum class BucketOrder : std::uint8_t { reverse, observed };
+
+struct ReducerOptions {
+  BucketLimits limits;
+  BucketOrder order = BucketOrder::reverse;
+  bool overlap = true;  ///< else buckets are launched once backward has ended, for comparison
+  UnusedMode unused = UnusedMode::forbidden;
+  std::shared_ptr<CommHook> hook = std::make_shared<AllReduceHook>();
 };
 
 class Reducer final : private autograd::BackwardObserver {
  public:
   /// Throws Error where there are no parameters, or one of them has another owner already.
-  Reducer(std::vector<ReducedParameter> parameters, std::shared_ptr<ProcessGroup> group, const BucketLimits& limits);
+  Reducer(std::vector<ReducedParameter> parameters, std::shared_ptr<ProcessGroup> group, const ReducerOptions& options);
 
   /// Whether backwards that begin from now on are this rank's own affair: gradients accumulate, nothing is sent.
   void set_local_only(bool local_only) { local_only_ = local_only; }
+  /// Takes part in a synced backward of the other ranks where this one has no loss: with zeros, and what accumulated.
+  void backward_without_loss();
   /// For the record of the next synced backward.
   void note_forward(const Interval& forward) { forward_ = forward; }
+
   /// Synced backwards so far. The same on all ranks.
   std::int64_t iterations() const { return last_.iteration; }
   /// The last synced backward that ended well.
   const IterationRecord& last_iteration() const { return last_; }
+  const std::vector<ReducedParameter>& parameters() const { return parameters_; }
   /// What each bucket sends: indices into the parameters, in order of their slots.
   std::span<const std::vector<std::size_t>> assignment() const { return assignment_; }
 
@@ -66,31 +81,42 @@ class Reducer final : private autograd::BackwardObserver {
   };
 
   void backward_begins(autograd::BackwardPass& pass, std::span<const Variable> reached) override;
+  void begin();
   void gradient_is_ready(std::size_t parameter);
   void launch_ready_buckets();
   void finish();
+  void abandon(const std::string& cause);
 
-  void check_nothing_in_flight() const;
-  void check_all_reached(std::span<const Variable> reached) const;
+  void assign(std::span<const std::size_t> order);
+  void rebuild_in_order_of_arrival();
+  core::Tensor& slot_of(std::size_t parameter);
+  void mark_ready(std::size_t parameter);
   void settle(std::size_t parameter);
   void launch(std::size_t bucket);
+  GradientBucket as_seen_by_hook(std::size_t bucket) const;
+  void check_all_launched() const;
 
   std::vector<ReducedParameter> parameters_;
+  std::unordered_map<const void*, std::size_t> index_of_;  // by variable
   std::shared_ptr<ProcessGroup> group_;
+  const ReducerOptions options_;
+  UnusedParameters unused_;
   std::vector<std::vector<std::size_t>> assignment_;
   std::vector<Bucket> buckets_;
   std::vector<Slot> slots_;  // one for each parameter
   bool local_only_ = false;
 
-  // Of the backward that is running.
-  bool is_synced_ = false;
+  // Of the synced backward that is running.
+  bool is_running_ = false;
   std::size_t launched_ = 0;  // buckets
   core::Traffic traffic_before_;
   IterationRecord record_;
 
+  WorkPtr abandoned_;  // what took the place of an iteration that failed before anything was sent
   Interval forward_;
   IterationRecord last_;
 
+  std::vector<autograd::Registration> destinations_;   // one for each parameter
   std::vector<autograd::Registration> registrations_;  // the last member: nobody calls once the others go
 };
 

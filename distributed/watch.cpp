@@ -39,6 +39,7 @@ class Watch::Implementation {
   Failure report(const Failure& failure);
   std::optional<Failure> failure() const;
   std::shared_ptr<void> on_failure(std::function<void(const Failure&)> callback);
+  std::string describe(int rank, const std::string& group, std::int64_t sequence);
   std::string describe_missing(const std::string& group, std::int64_t sequence);
   void leave(Milliseconds timeout);
 
@@ -229,6 +230,21 @@ std::optional<std::string> Watch::Implementation::why_missing(int rank, const st
   return fmt::format("rank {} never began it ({})", rank, beat->describe());
 }
 
+std::string Watch::Implementation::describe(int rank, const std::string& group, std::int64_t sequence) {
+  const auto deadline = Clock::now() + 2 * options_.beat + kSlice;
+  try {
+    while (size_ > 1 && Clock::now() < deadline) {
+      const auto beat = beat_of(rank);
+      const Beat::Operation* const operation = beat ? beat->find(group) : nullptr;
+      if (operation && operation->sequence >= sequence) return operation->operation;
+      std::unique_lock lock(mutex_);
+      if (stopped_.wait_for(lock, options_.beat / 4, [this] { return stop_; })) break;
+    }
+  } catch (const std::exception&) {  // the store is gone, and somebody will say so
+  }
+  return "";
+}
+
 std::string Watch::Implementation::describe_missing(const std::string& group, std::int64_t sequence) {
   if (size_ == 1) return "";
   // What a rank began just now comes with its next beat, so who seems to be missing gets time for two.
@@ -308,6 +324,9 @@ Failure Watch::report(const Failure& failure) { return implementation_->report(f
 std::optional<Failure> Watch::failure() const { return implementation_->failure(); }
 std::shared_ptr<void> Watch::on_failure(std::function<void(const Failure&)> callback) {
   return implementation_->on_failure(std::move(callback));
+}
+std::string Watch::describe(int rank, const std::string& group, std::int64_t sequence) {
+  return implementation_->describe(rank, group, sequence);
 }
 std::string Watch::describe_missing(const std::string& group, std::int64_t sequence) {
   return implementation_->describe_missing(group, sequence);

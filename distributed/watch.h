@@ -49,6 +49,9 @@ class Watch {
   /// Removed when the returned value is destroyed, which waits for a call that is running.
   [[nodiscard]] std::shared_ptr<void> on_failure(std::function<void(const Failure&)> callback);
 
+  /// What another rank did at or after operation `sequence` of `group`, in its own words; waited for up to two beats.
+  /// Empty where it does not say.
+  std::string describe(int rank, const std::string& group, std::int64_t sequence);
   /// For a wait that passed its deadline: who has not come to operation `sequence` of `group`, and what those ranks are
   /// doing instead: "rank 2 never began it (last: all_reduce of bucket 0, step 12)". Empty where all have come.
   std::string describe_missing(const std::string& group, std::int64_t sequence);

@@ -64,34 +64,39 @@ std::int64_t fingerprint(const std::string& text) {
 class CheckedGroup final : public ProcessGroup {
  public:
   explicit CheckedGroup(std::shared_ptr<ProcessGroup> inner)
-      : ProcessGroup(inner->name(), inner->rank(), inner->size()), inner_(std::move(inner)) {
+      : ProcessGroup(inner->name(), inner->rank(), inner->size()), groups_{.inner = std::move(inner)} {
     if (size() == 1) return;
-    comparisons_ = inner_->duplicate(inner_->next_name("check"));
+    groups_.comparisons = groups_.inner->duplicate(groups_.inner->next_name("check"));
     awaiting_ = std::make_unique<Lane<Running>>([this](Running& running) { await(running); });
     comparing_ = std::make_unique<Lane<Issued>>([this](Issued& issued) { hand_on(issued); });
   }
 
   ~CheckedGroup() override {
-    if (latest_ && !latest_->is_done()) abort("the group was destroyed on this rank");
+    fail_with(
+        std::make_exception_ptr(PeerError(fmt::format("group {}: the group was destroyed on this rank", name()))));
+    Groups ending;
+    {
+      const std::lock_guard lock(mutex_);
+      std::swap(ending, groups_);
+    }
+    ending = {};  // which ends what they run, and so what the threads wait for
     comparing_.reset();
     awaiting_.reset();
   }
 
   std::shared_ptr<ProcessGroup> duplicate(const std::string& name) override {
-    return make_checked_group(inner_->duplicate(name));
+    return make_checked_group(groups_.inner->duplicate(name));
   }
 
   void abort(const std::string& cause) override {
     fail_with(std::make_exception_ptr(PeerError(fmt::format("group {}: {}", name(), cause))));
-    if (comparisons_) comparisons_->abort(cause);
-    inner_->abort(cause);
+    abort_inside(cause);
   }
 
   WorkPtr submit(Collective collective) override {
-    if (size() == 1) return inner_->submit(std::move(collective));
+    if (size() == 1) return groups_.inner->submit(std::move(collective));
     auto work = std::make_shared<Work>();
     const std::lock_guard lock(issue_mutex_);
-    latest_ = work;
     const std::int64_t sequence = is_between_two(collective) ? -1 : sequence_++;
     comparing_->push({std::move(collective), sequence, work});
     return work;
@@ -111,10 +116,10 @@ class CheckedGroup final : public ProcessGroup {
   };
 
   void hand_on(Issued& issued) {
-    Running running = {.inner = nullptr, .error = failure(), .work = issued.work};
+    Running running = {.inner = nullptr, .error = nullptr, .work = issued.work};
     try {
-      if (!running.error && issued.sequence >= 0) compare(issued);
-      if (!running.error) running.inner = inner_->submit(std::move(issued.collective));
+      if (issued.sequence >= 0) compare(issued);
+      running.inner = issue([&] { return groups_.inner->submit(std::move(issued.collective)); });
     } catch (...) {
       running.error = fail_with(std::current_exception());
     }
@@ -126,7 +131,8 @@ class CheckedGroup final : public ProcessGroup {
     const std::string text = describe(issued.collective);
     const std::string label = fmt::format("comparing {}: {}", title, text);
     const Tensor marks = Tensor::empty({size(), 1}, {.dtype = DType::int64});
-    comparisons_->all_gather(Tensor::from(std::vector{fingerprint(text)}), marks, label)->wait();
+    const Tensor mark = Tensor::from(std::vector{fingerprint(text)});
+    issue([&] { return groups_.comparisons->all_gather(mark, marks, label); })->wait();
     const auto values = marks.to_vector<std::int64_t>();
     const auto other = std::find_if(values.begin(), values.end(), [&](auto mark) { return mark != values.front(); });
     if (other == values.end()) return;
@@ -142,7 +148,7 @@ class CheckedGroup final : public ProcessGroup {
     Tensor bytes = Tensor::zeros({static_cast<std::int64_t>(kTextBytes)}, {.dtype = DType::uint8});
     std::memcpy(bytes.mutable_raw_data(), own.data(), own.size());
     const Tensor all = Tensor::empty({size(), static_cast<std::int64_t>(kTextBytes)}, {.dtype = DType::uint8});
-    comparisons_->all_gather(bytes, all, label)->wait();
+    issue([&] { return groups_.comparisons->all_gather(bytes, all, label); })->wait();
     std::vector<std::string> texts;
     for (int rank = 0; rank < size(); ++rank) {
       const char* begin = static_cast<const char*>(all.raw_data()) + static_cast<std::size_t>(rank) * kTextBytes;
@@ -159,26 +165,42 @@ class CheckedGroup final : public ProcessGroup {
       running.work->finish(nullptr, running.inner->bytes_sent());
     } catch (const std::exception& error) {
       fail_with(std::current_exception());
-      comparisons_->abort(error.what());
+      abort_inside(error.what());
       running.work->finish(std::current_exception());
     }
   }
 
-  std::exception_ptr failure() {
-    const std::lock_guard lock(failure_mutex_);
-    return failure_;
+  /// Issues to one of the groups inside, unless something has failed. They may end while its Work is waited for.
+  template <class F>
+  WorkPtr issue(F&& submit_inside) {
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+    return submit_inside();
+  }
+  void abort_inside(const std::string& cause) {
+    Groups groups;
+    {
+      const std::lock_guard lock(mutex_);
+      groups = groups_;
+    }
+    if (groups.comparisons) groups.comparisons->abort(cause);
+    if (groups.inner) groups.inner->abort(cause);
   }
   /// The first one stays. Returns `error`, so that each Work says what happened to itself.
   std::exception_ptr fail_with(std::exception_ptr error) {
-    const std::lock_guard lock(failure_mutex_);
+    const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = error;
     return error;
   }
 
-  std::shared_ptr<ProcessGroup> inner_, comparisons_;
-  std::mutex issue_mutex_, failure_mutex_;
+  struct Groups {
+    std::shared_ptr<ProcessGroup> inner = nullptr, comparisons = nullptr;
+  };
+
+  std::mutex issue_mutex_;
   std::int64_t sequence_ = 0;
-  WorkPtr latest_;
+  std::mutex mutex_;  // of what follows
+  Groups groups_;     // none when this group is about to end
   std::exception_ptr failure_;
   std::unique_ptr<Lane<Running>> awaiting_;
   std::unique_ptr<Lane<Issued>> comparing_;

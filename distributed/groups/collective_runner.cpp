@@ -13,7 +13,7 @@ namespace {
 
 // Bytes of one message: small enough that a segment is added in cache while the next is on the wire, large enough that
 // its notice and wake-ups do not count.
-constexpr std::size_t kSegmentBytes = std::size_t{512} * 1024;
+constexpr std::size_t kSegmentBytes = std::size_t{1} << 20;
 // Segments that may arrive while one is added, and receives posted ahead in all.
 constexpr std::size_t kStagedSegments = 4, kPostedReceives = 32;
 // Below, a broadcast's latency counts; above, its bandwidth.

@@ -16,9 +16,10 @@ std::unique_ptr<Transport> connect(const std::string& name, const GlooEndpoint& 
   std::shared_ptr<void> watching;
   if (options.watch)
     watching = options.watch->on_failure([&mesh](const Failure& failure) { mesh->close(failure.cause); });
+  auto transport = make_gloo_transport(mesh, options.timeout);
   mesh->connect(options.timeout);
   watching.reset();
-  return make_gloo_transport(std::move(mesh), options.timeout);
+  return transport;
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
-// The comm thread posts and waits; Gloo's own thread moves the bytes; a third sleeps until a deadline passes.
+// The group's thread posts and waits; Gloo's own thread moves the bytes; a third sleeps until a deadline passes.
 #include "tandem/distributed/groups/gloo_transport.h"
 
+#include <gloo/transport/buffer.h>
 #include <gloo/transport/context.h>
-#include <gloo/transport/unbound_buffer.h>
+#include <gloo/transport/pair.h>
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -19,63 +19,62 @@ namespace tandem::distributed {
 namespace {
 
 using Kind = TransportError::Kind;
-using gloo::transport::UnboundBuffer;
-using BufferPtr = std::unique_ptr<UnboundBuffer>;
+using gloo::transport::Buffer;
+using BufferPtr = std::unique_ptr<Buffer>;
 
-// Longest short message, and how many may be under way to a peer.
-constexpr std::size_t kShortBytes = std::size_t{16} * 1024, kShortSlots = 8;
-// Gloo closes the connections when a wait of its own passes; ours ends it before.
-constexpr Milliseconds kNever = std::chrono::hours(24 * 365);
-// What a transport that goes in good order still waits for its last short messages to be on their way.
+// Longest short message; how many may be under way to a peer, and after how many there is credit for as many again.
+constexpr std::size_t kShortBytes = std::size_t{16} * 1024, kShortPlaces = 8, kCreditEvery = 4;
+// More than a plan has receives posted (collective_runner.cpp).
+constexpr std::size_t kNoticePlaces = 64;
+// What a transport that goes in good order still waits for its last messages to be on their way.
 constexpr Milliseconds kFlush{500};
+
+// Gloo's slots; long messages take turns with the numbers from kFirstLongSlot on.
+enum Slot : int { kShortSlot, kCreditSlot, kNoticeSlot, kFirstLongSlot };
+constexpr std::uint64_t kLongSlots = 1 << 20;
+int long_slot(std::uint64_t index) { return kFirstLongSlot + static_cast<int>(index % kLongSlots); }
 
 struct Header {
   Signature signature;
-  std::uint64_t payload = 0;  // bytes that follow
+  std::uint64_t bytes = 0;  // of a short message: that follow; of a notice: that are expected
 };
 static_assert(std::is_trivially_copyable_v<Header>);
-constexpr std::size_t kLongFollows = ~std::size_t{0};  // as payload: none here, the long message is on its way
+constexpr std::uint64_t kLongFollows = ~std::uint64_t{0};  // instead of a short message's bytes
 
-constexpr std::uint64_t kShortSlot = 0;
+// A registered ring of places, and the next one to be used. Messages are counted, since each place is used in turn.
+struct Ring {
+  std::vector<std::byte> memory;
+  std::size_t stride = 0, places = 0;
+  std::uint64_t used = 0;
+  BufferPtr buffer;  // destroyed before its memory
 
-// Messages of 64 MiB and more do not exist (collective_runner.cpp); numbers that wrap around meet only in order.
-std::uint64_t long_slot(const Signature& signature, std::uint64_t index, std::size_t bytes) {
-  const std::uint64_t family = signature.kind == Collective::Kind::send ? 2 : 1;
-  return family << 62 | (signature.sequence & 0x3fffff) << 40 | (index & 0x3fff) << 26 | (bytes & 0x3ffffff);
-}
-
-class ShortBuffer {
- public:
-  void attach(gloo::transport::Context& context) {
-    memory_.resize(sizeof(Header) + kShortBytes);
-    buffer_ = context.createUnboundBuffer(memory_.data(), memory_.size());
+  void allocate(std::size_t place_count, std::size_t place_bytes) {
+    places = place_count;
+    stride = place_bytes;
+    memory.resize(places * stride);
   }
-  UnboundBuffer& buffer() { return *buffer_; }
-  std::byte* memory() { return memory_.data(); }
-  bool is_pending = false;
+  std::size_t offset() const { return used % places * stride; }
+};
 
- private:
-  std::vector<std::byte> memory_;
-  BufferPtr buffer_;  // goes first: waits until Gloo's thread has left the memory
+// Sends of one buffer, of which some may not have left yet.
+struct Outgoing : Ring {
+  std::uint64_t completed = 0;
+  std::uint64_t pending() const { return used - completed; }
 };
 
 class GlooTransport final : public Transport {
  public:
   GlooTransport(std::shared_ptr<GlooMesh> mesh, Milliseconds timeout)
       : mesh_(std::move(mesh)), peers_(static_cast<std::size_t>(mesh_->endpoint().size)) {
-    for (int rank = 0; rank < mesh_->endpoint().size; ++rank) {
-      if (rank == mesh_->endpoint().rank) continue;
-      Peer& peer = peers_[static_cast<std::size_t>(rank)];
-      for (ShortBuffer& buffer : peer.outgoing) buffer.attach(mesh_->sending(rank));
-      for (ShortBuffer& buffer : peer.incoming) buffer.attach(mesh_->receiving(rank));
-      peer.to_repost = kShortSlots;
-    }
+    for (int rank = 0; rank < mesh_->endpoint().size; ++rank)
+      if (rank != mesh_->endpoint().rank) attach(rank);
     const Milliseconds look = std::clamp(timeout / 16, Milliseconds(5), Milliseconds(500));
     timer_ = std::thread([this, look] { watch_deadline(look); });
   }
 
   ~GlooTransport() override {
     flush();
+    leave();
     {
       const std::lock_guard lock(mutex_);
       is_leaving_ = true;
@@ -85,29 +84,21 @@ class GlooTransport final : public Transport {
   }
 
   void begin(const Signature& signature, Clock::time_point deadline) override {
-    if (is_new_) repost_all();
-    is_new_ = false;
     signature_ = signature;
-    {
-      const std::lock_guard lock(mutex_);
-      deadline_ = deadline;
-    }
-    for (Peer& peer : peers_) {
-      peer.has_sent_signature = peer.has_seen_signature = false;
-      peer.long_sent = peer.long_posted = 0;
-    }
+    set_deadline(deadline);
+    for (Peer& peer : peers_) peer.has_sent_signature = peer.has_seen_signature = false;
   }
 
   void post_receive(int rank, void* data, std::size_t bytes) override {
     Peer& peer = peer_of(rank);
-    BufferPtr buffer;
+    Posted posted{data, bytes, nullptr};
     if (bytes > kShortBytes) {
       attempt(rank, [&] {
-        buffer = mesh_->receiving(rank).createUnboundBuffer(data, bytes);
-        buffer->recv(rank, long_slot(signature_, peer.long_posted++, bytes), 0, bytes);
+        posted.buffer = make_buffer(mesh_->receiving(rank), rank, long_slot(peer.long_posted++), data, bytes);
       });
+      put(rank, peer.notices_out, {signature_, bytes}, nullptr, 0);
     }
-    peer.posted.push_back({data, bytes, std::move(buffer)});
+    peer.posted.push_back(std::move(posted));
   }
 
   void wait_receive(int rank) override {
@@ -126,11 +117,13 @@ class GlooTransport final : public Transport {
     Peer& peer = peer_of(rank);
     if (bytes <= kShortBytes) return send_short(rank, bytes, data, bytes);
     if (!peer.has_sent_signature) send_short(rank, kLongFollows, nullptr, 0);
+    take_notice(rank, bytes);
     attempt(rank, [&] {
-      BufferPtr buffer = mesh_->sending(rank).createUnboundBuffer(const_cast<void*>(data), bytes);
-      buffer->send(rank, long_slot(signature_, peer.long_sent++, bytes), 0, bytes);
+      auto buffer =
+          make_buffer(mesh_->sending(rank), rank, long_slot(peer.long_sent++), const_cast<void*>(data), bytes);
       sent_.push_back({rank, std::move(buffer)});
     });
+    send(rank, *sent_.back().buffer, bytes, 0);
   }
 
   void wait_sends() override {
@@ -138,16 +131,13 @@ class GlooTransport final : public Transport {
     sent_.clear();
   }
 
-  void end() override {
-    forget();
-    repost_all();
+  void forget() override {
+    leave();
+    end();
   }
 
-  void forget() override {
-    {
-      const std::lock_guard lock(mutex_);
-      deadline_ = Clock::time_point::max();
-    }
+  void end() override {
+    set_deadline(Clock::time_point::max());
     sent_.clear();
     for (Peer& peer : peers_) peer.posted.clear();
   }
@@ -156,7 +146,6 @@ class GlooTransport final : public Transport {
     {
       const std::lock_guard lock(mutex_);
       is_aborted_ = true;
-      wake();
     }
     mesh_->close("aborted");
   }
@@ -172,52 +161,88 @@ class GlooTransport final : public Transport {
     BufferPtr buffer;
   };
   struct Peer {
-    std::array<ShortBuffer, kShortSlots> outgoing, incoming;
-    std::size_t next_outgoing = 0, next_incoming = 0, next_repost = 0, to_repost = 0;
+    Ring shorts_in, notices_in, credits_in;
+    Outgoing shorts_out, notices_out, credits_out;
+    std::uint64_t credit = kShortPlaces;  // short messages that the peer has room for
     std::deque<Posted> posted;
     bool has_sent_signature = false, has_seen_signature = false;  // in this collective
     std::uint64_t long_sent = 0, long_posted = 0;
+    std::size_t longest_sent = 0;  // bytes
   };
+
+  // "Recv" also for those that only send: Gloo tells registered buffers of lost connections.
+  BufferPtr make_buffer(gloo::transport::Context& context, int rank, int slot, void* data, std::size_t bytes) {
+    return context.getPair(rank)->createRecvBuffer(slot, data, bytes);
+  }
 
   Peer& peer_of(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
-  void send_short(int rank, std::size_t payload, const void* data, std::size_t bytes) {
+  void attach(int rank) {
+    const auto attach_one = [&](Ring& in, Outgoing& out, int slot, std::size_t places, std::size_t bytes) {
+      in.allocate(places, bytes);
+      out.allocate(places, bytes);
+      in.buffer = make_buffer(mesh_->receiving(rank), rank, slot, in.memory.data(), in.memory.size());
+      out.buffer = make_buffer(mesh_->sending(rank), rank, slot, out.memory.data(), out.memory.size());
+    };
     Peer& peer = peer_of(rank);
-    ShortBuffer& slot = peer.outgoing[peer.next_outgoing++ % kShortSlots];
-    if (slot.is_pending) wait(rank, slot.buffer(), true);
-    slot.is_pending = false;
-    const Header header = {signature_, payload};
-    std::memcpy(slot.memory(), &header, sizeof(header));
-    if (data != nullptr) std::memcpy(slot.memory() + sizeof(header), data, bytes);
-    attempt(rank, [&] { slot.buffer().send(rank, kShortSlot, 0, sizeof(header) + bytes); });
-    slot.is_pending = true;
+    attach_one(peer.shorts_in, peer.shorts_out, kShortSlot, kShortPlaces, sizeof(Header) + kShortBytes);
+    attach_one(peer.credits_in, peer.credits_out, kCreditSlot, 1, sizeof(Header));
+    attach_one(peer.notices_in, peer.notices_out, kNoticeSlot, kNoticePlaces, sizeof(Header));
+  }
+
+  // Header and payload to the same place of the peer's ring.
+  void put(int rank, Outgoing& out, const Header& header, const void* data, std::size_t bytes) {
+    for (; out.pending() >= out.places; ++out.completed) wait(rank, *out.buffer, true);
+    std::byte* place = out.memory.data() + out.offset();
+    std::memcpy(place, &header, sizeof(header));
+    if (data != nullptr) std::memcpy(place + sizeof(header), data, bytes);
+    send(rank, *out.buffer, sizeof(header) + bytes, out.offset());
+    ++out.used;
+  }
+
+  void send(int rank, Buffer& buffer, std::size_t bytes, std::size_t offset) {
+    attempt(rank, [&] { buffer.send(offset, bytes, offset); });
+    Peer& peer = peer_of(rank);
+    if (bytes <= peer.longest_sent) return;
+    peer.longest_sent = bytes;
+    mesh_->widen(rank);
+  }
+
+  const std::byte* take(int rank, Ring& in) {
+    wait(rank, *in.buffer, false);
+    const std::byte* place = in.memory.data() + in.offset();
+    ++in.used;
+    return place;
+  }
+
+  void send_short(int rank, std::uint64_t header_bytes, const void* data, std::size_t bytes) {
+    Peer& peer = peer_of(rank);
+    if (peer.credit == 0) {
+      take(rank, peer.credits_in);
+      peer.credit += kCreditEvery;
+    }
+    --peer.credit;
+    put(rank, peer.shorts_out, {signature_, header_bytes}, data, bytes);
     peer.has_sent_signature = true;
   }
 
-  // The next short message, which must have `payload`.
-  void take_short(int rank, std::size_t payload, void* data) {
+  // The next short message, which must say `header_bytes`.
+  void take_short(int rank, std::uint64_t header_bytes, void* data) {
     Peer& peer = peer_of(rank);
-    ShortBuffer& slot = peer.incoming[peer.next_incoming++ % kShortSlots];
-    wait(rank, slot.buffer(), false);
-    Header header;
-    std::memcpy(&header, slot.memory(), sizeof(header));
-    if (header.signature != signature_ || header.payload != payload)
-      throw TransportError(Kind::mismatch, rank, header.signature.str());
-    if (data != nullptr && payload > 0) std::memcpy(data, slot.memory() + sizeof(header), payload);
+    const std::byte* place = take(rank, peer.shorts_in);
+    check(rank, place, header_bytes);
+    if (data != nullptr && header_bytes > 0) std::memcpy(data, place + sizeof(Header), header_bytes);
     peer.has_seen_signature = true;
-    if (++peer.to_repost > kShortSlots / 2) repost(rank);
+    if (peer.shorts_in.used % kCreditEvery == 0) put(rank, peer.credits_out, {}, nullptr, 0);
   }
 
-  void repost_all() {
-    for (std::size_t rank = 0; rank < peers_.size(); ++rank) repost(static_cast<int>(rank));
-  }
+  void take_notice(int rank, std::size_t bytes) { check(rank, take(rank, peer_of(rank).notices_in), bytes); }
 
-  void repost(int rank) {
-    Peer& peer = peer_of(rank);
-    for (; peer.to_repost > 0; --peer.to_repost) {
-      ShortBuffer& slot = peer.incoming[peer.next_repost++ % kShortSlots];
-      attempt(rank, [&] { slot.buffer().recv(rank, kShortSlot, 0, sizeof(Header) + kShortBytes); });
-    }
+  void check(int rank, const std::byte* place, std::uint64_t bytes) const {
+    Header header;
+    std::memcpy(&header, place, sizeof(header));
+    if (header.signature != signature_ || header.bytes != bytes)
+      throw TransportError(Kind::mismatch, rank, header.signature.str());
   }
 
   // What Gloo throws is about the connection to `rank`.
@@ -228,38 +253,14 @@ class GlooTransport final : public Transport {
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
-      throw_stopped_or(TransportError(Kind::lost, rank, gloo_reason(error)));
-    }
-  }
-
-  void wait(int rank, UnboundBuffer& buffer, bool is_send) {
-    {
       const std::lock_guard lock(mutex_);
       throw_if_stopped(rank);
-      waiting_ = &buffer;
-      waits_for_send_ = is_send;
+      throw TransportError(Kind::lost, rank, gloo_reason(error));
     }
-    bool is_done = false;
-    attempt(rank, [&] {
-      struct Guard {
-        ~Guard() {
-          const std::lock_guard lock(self->mutex_);
-          self->waiting_ = nullptr;
-        }
-        GlooTransport* self;
-      } guard{this};
-      is_done = is_send ? buffer.waitSend(nullptr, kNever) : buffer.waitRecv(nullptr, kNever);
-    });
-    if (is_done) return;
-    const std::lock_guard lock(mutex_);
-    throw_if_stopped(rank);
-    throw TransportError(Kind::aborted, rank, "");
   }
 
-  void throw_stopped_or(const TransportError& error) {
-    const std::lock_guard lock(mutex_);
-    throw_if_stopped(error.peer);
-    throw error;
+  void wait(int rank, Buffer& buffer, bool is_send) {
+    attempt(rank, [&] { is_send ? buffer.waitSend() : buffer.waitRecv(); });
   }
 
   void throw_if_stopped(int rank) const {
@@ -267,10 +268,9 @@ class GlooTransport final : public Transport {
     if (is_expired_) throw TransportError(Kind::deadline, rank, "");
   }
 
-  // Ends the wait that runs; the mutex is held.
-  void wake() {
-    if (waiting_ == nullptr) return;
-    waits_for_send_ ? waiting_->abortWaitSend() : waiting_->abortWaitRecv();
+  void set_deadline(Clock::time_point deadline) {
+    const std::lock_guard lock(mutex_);
+    deadline_ = deadline;
   }
 
   void watch_deadline(Milliseconds look) {
@@ -279,43 +279,50 @@ class GlooTransport final : public Transport {
       const Clock::time_point now = Clock::now();
       if (now >= deadline_) {
         is_expired_ = true;
-        wake();
+        mesh_->interrupt();
         return;
       }
       left_.wait_until(lock, std::min(deadline_, now + look));
     }
   }
 
-  void flush() {
-    const auto deadline = Clock::now() + kFlush;
-    {
-      const std::lock_guard lock(mutex_);
-      if (is_aborted_ || is_expired_) return;
-    }
-    try {
-      for (Peer& peer : peers_) {
-        for (ShortBuffer& slot : peer.outgoing) {
-          if (!slot.is_pending) continue;
-          const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
-          slot.buffer().waitSend(nullptr, std::max(left, Milliseconds(0)));
+  // Ends the connections, after what is on its way, and waits until Gloo's thread knows and has left our memory.
+  void leave() {
+    if (!mesh_->is_connected()) return;
+    mesh_->close("left");
+    for (Peer& peer : peers_) {
+      for (Buffer* buffer : {peer.shorts_in.buffer.get(), peer.shorts_out.buffer.get()}) {
+        try {
+          while (buffer != nullptr) buffer->waitRecv();
+        } catch (const std::exception&) {
+          // The end of the connection.
         }
       }
-    } catch (const std::exception&) {
+    }
+  }
+
+  void flush() {
+    set_deadline(Clock::now() + kFlush);
+    left_.notify_all();
+    try {
+      for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+        Peer& peer = peers_[rank];
+        for (Outgoing* out : {&peer.shorts_out, &peer.credits_out, &peer.notices_out})
+          for (; out->pending() > 0; ++out->completed) wait(static_cast<int>(rank), *out->buffer, true);
+      }
+    } catch (const TransportError&) {
       // The peer is gone or does not listen: nothing is owed to it.
     }
   }
 
   std::shared_ptr<GlooMesh> mesh_;
   Signature signature_;
-  bool is_new_ = true;
   std::vector<Peer> peers_;
   std::vector<Sent> sent_;
 
   std::mutex mutex_;
   std::condition_variable left_;
   Clock::time_point deadline_ = Clock::time_point::max();
-  UnboundBuffer* waiting_ = nullptr;
-  bool waits_for_send_ = false;
   bool is_aborted_ = false, is_expired_ = false, is_leaving_ = false;
   std::thread timer_;
 };

@@ -61,7 +61,8 @@ QueuedGroup::QueuedGroup(const std::string& name, int rank, int size, GroupOptio
       runner_(std::move(runner)),
       duplicate_(std::move(duplicate)) {
   if (size == 1) return;
-  if (options_.watch) watching_ = options_.watch->on_failure([this](const Failure& failure) { abort(failure.cause); });
+  if (options_.watch)
+    watching_ = options_.watch->on_failure([this](const Failure& failure) { end_with(failure.cause); });
   thread_ = std::thread([this] { run_all(); });
 }
 
@@ -82,10 +83,14 @@ void QueuedGroup::abort_if_busy() {
     const std::lock_guard lock(mutex_);
     if (!is_running_ && queue_.empty()) return;
   }
-  abort("the group was destroyed on this rank");
+  end_with("the group was destroyed on this rank");
 }
 
 void QueuedGroup::abort(const std::string& cause) {
+  end_with(options_.watch ? options_.watch->report({rank(), rank(), cause}).cause : cause);
+}
+
+void QueuedGroup::end_with(const std::string& cause) {
   set_cause(cause);
   if (runner_) runner_->abort();
 }
@@ -162,6 +167,13 @@ void QueuedGroup::run_one(const Issued& issued) {
   }
 }
 
+// " (rank 1: barrier 17 of world/ddp, synced backward 3 failed on rank 1: ...)", where the watch knows.
+std::string QueuedGroup::in_words_of(int peer) const {
+  const std::string words =
+      options_.watch ? options_.watch->describe(peer, name(), static_cast<std::int64_t>(sequence_)) : "";
+  return words.empty() ? "" : fmt::format(" (rank {}: {})", peer, words);
+}
+
 std::exception_ptr QueuedGroup::failure_of(const TransportError& error, const std::string& title) {
   const int peer = error.peer;
   std::string reason;
@@ -175,6 +187,7 @@ std::exception_ptr QueuedGroup::failure_of(const TransportError& error, const st
     case TransportError::Kind::mismatch:
       reason =
           fmt::format("ranks differ: rank {} is in {}, rank {} in {}", peer, error.what(), rank(), runner_->current());
+      reason += in_words_of(peer);
       whose = -1;
       break;
     case TransportError::Kind::deadline: {

@@ -51,6 +51,8 @@ class QueuedGroup final : public ProcessGroup {
   void run_at_once(const Job& job, Work& work);
   /// What the collective ends with; tells the watch, and aborts the group.
   std::exception_ptr failure_of(const TransportError& error, const std::string& title);
+  std::string in_words_of(int peer) const;
+  void end_with(const std::string& cause);
   void abort_if_busy();
   std::optional<std::string> cause() const;
   /// The first cause stays.

@@ -20,15 +20,17 @@ class RoundRobinGroup final : public ProcessGroup {
  public:
   RoundRobinGroup(const std::string& name, std::vector<std::shared_ptr<ProcessGroup>> groups)
       : ProcessGroup(name, groups.front()->rank(), groups.front()->size()), groups_(std::move(groups)) {
-    latest_.resize(groups_.size());
     for (std::size_t i = 0; size() > 1 && i < groups_.size(); ++i)
       lookouts_.push_back(std::make_unique<Lane<WorkPtr>>([this, i](const WorkPtr& work) { await(i, *work); }));
   }
 
   ~RoundRobinGroup() override {
-    bool is_busy = false;
-    for (const WorkPtr& work : latest_) is_busy = is_busy || (work && !work->is_done());
-    if (is_busy) abort("the group was destroyed on this rank");
+    std::vector<std::shared_ptr<ProcessGroup>> ending;
+    {
+      const std::lock_guard lock(mutex_);
+      ending.swap(groups_);
+    }
+    ending.clear();  // which ends what they run, and so what the lookouts wait for
   }
 
   std::shared_ptr<ProcessGroup> duplicate(const std::string& name) override {
@@ -39,7 +41,7 @@ class RoundRobinGroup final : public ProcessGroup {
   }
 
   void abort(const std::string& cause) override {
-    for (const auto& group : groups_) group->abort(cause);
+    for (const auto& group : current_groups()) group->abort(cause);
   }
 
   WorkPtr submit(Collective collective) override {
@@ -47,9 +49,9 @@ class RoundRobinGroup final : public ProcessGroup {
     const std::lock_guard lock(mutex_);
     const std::size_t which = is_between_two ? 0 : turn_;
     if (!is_between_two) turn_ = (turn_ + 1) % groups_.size();
-    latest_[which] = groups_[which]->submit(std::move(collective));
-    if (!lookouts_.empty()) lookouts_[which]->push(latest_[which]);
-    return latest_[which];
+    WorkPtr work = groups_[which]->submit(std::move(collective));
+    if (!lookouts_.empty()) lookouts_[which]->push(work);
+    return work;
   }
 
  private:
@@ -57,15 +59,21 @@ class RoundRobinGroup final : public ProcessGroup {
     try {
       work.wait();
     } catch (const std::exception& error) {
-      for (std::size_t i = 0; i < groups_.size(); ++i)
-        if (i != which) groups_[i]->abort(error.what());
+      const auto groups = current_groups();
+      for (std::size_t i = 0; i < groups.size(); ++i)
+        if (i != which) groups[i]->abort(error.what());
     }
+  }
+
+  /// None when this group is about to end.
+  std::vector<std::shared_ptr<ProcessGroup>> current_groups() {
+    const std::lock_guard lock(mutex_);
+    return groups_;
   }
 
   std::vector<std::shared_ptr<ProcessGroup>> groups_;
   std::mutex mutex_;
   std::size_t turn_ = 0;
-  std::vector<WorkPtr> latest_;                           // of each group
   std::vector<std::unique_ptr<Lane<WorkPtr>>> lookouts_;  // one a group, whose collectives end in order
 };
 

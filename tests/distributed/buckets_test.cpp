@@ -58,6 +58,10 @@ std::vector<Variable> variables(const std::vector<core::Shape>& shapes) {
   return all;
 }
 
+Buckets assign_in_reverse(std::span<const Variable> parameters, const BucketLimits& limits) {
+  return assign_buckets(parameters, reverse_order(parameters.size()), limits);
+}
+
 /// Torchvision's ResNet18, parameters in order of registration.
 std::vector<Variable> resnet18() {
   std::vector<core::Shape> shapes;
@@ -84,7 +88,7 @@ std::vector<Variable> resnet18() {
 TEST(Line6, resnet18_has_the_buckets_of_pytorch) {
   const std::vector<Variable> parameters = resnet18();
   ASSERT_EQ(parameters.size(), 62u);
-  const Buckets buckets = assign_buckets(std::span<const Variable>(parameters), BucketLimits{});
+  const Buckets buckets = assign_in_reverse(std::span<const Variable>(parameters), BucketLimits{});
   std::vector<std::size_t> bytes;
   for (const auto& bucket : buckets) {
     bytes.push_back(0);
@@ -97,10 +101,10 @@ TEST(Line6, resnet18_has_the_buckets_of_pytorch) {
 TEST(Line6, the_first_limit_is_never_above_the_cap_and_cap_zero_sends_each_alone) {
   const std::vector<Variable> parameters = variables({{100}, {100}, {100}, {100}});
   const std::span<const Variable> all(parameters);
-  EXPECT_EQ(assign_buckets(all, {.cap = 400, .first = 1 << 20}), (Buckets{{3}, {2}, {1}, {0}}));
-  EXPECT_EQ(assign_buckets(all, {.cap = 1 << 20, .first = 400}), (Buckets{{3}, {2, 1, 0}}));
-  EXPECT_EQ(assign_buckets(all, {.cap = 0, .first = 400}), (Buckets{{3}, {2}, {1}, {0}}));
-  EXPECT_EQ(assign_buckets(all, {.cap = 1 << 20, .first = 1 << 20}), (Buckets{{3, 2, 1, 0}}));
+  EXPECT_EQ(assign_in_reverse(all, {.cap = 400, .first = 1 << 20}), (Buckets{{3}, {2}, {1}, {0}}));
+  EXPECT_EQ(assign_in_reverse(all, {.cap = 1 << 20, .first = 400}), (Buckets{{3}, {2, 1, 0}}));
+  EXPECT_EQ(assign_in_reverse(all, {.cap = 0, .first = 400}), (Buckets{{3}, {2}, {1}, {0}}));
+  EXPECT_EQ(assign_in_reverse(all, {.cap = 1 << 20, .first = 1 << 20}), (Buckets{{3, 2, 1, 0}}));
 }
 
 TEST(Line8, slots_are_aligned_lie_as_their_parameters_and_leave_zeros_between) {

@@ -6,47 +6,14 @@
 #include <mutex>
 #include <set>
 
-#include "tandem/autograd/engine.h"
-#include "tandem/core/parallel.h"
-#include "tandem/distributed/distributed_data_parallel.h"
-#include "tandem/distributed/world.h"
 #include "tandem/nn/batch_norm2d.h"
 #include "tandem/nn/linear.h"
 #include "tandem/nn/sequential.h"
+#include "tests/distributed/small_models.h"
 #include "tests/errors.h"
 
 namespace tandem::distributed {
 namespace {
-
-using autograd::Variable;
-using core::DType;
-using Values = std::vector<double>;
-
-/// Parameters that are plain vectors; a loss picks what it likes of them.
-class Vectors final : public nn::Module {
- public:
-  Vectors(const std::vector<std::pair<std::string, core::Shape>>& named, double first, DType dtype = DType::float64) {
-    for (const auto& [name, shape] : named)
-      all.push_back(register_parameter(name, Tensor::full(shape, first++, {.dtype = dtype})));
-  }
-  std::vector<Variable> all;
-};
-
-/// d loss / d parameter = factor, everywhere.
-Variable loss_of(const Variable& parameter, double factor) { return autograd::sum(parameter * factor); }
-
-Values values(const Tensor& tensor) { return tensor.to_vector<double>(); }
-Values filled(std::size_t count, double value) { return Values(count, value); }
-
-/// The mean of f(rank) over `size` ranks.
-template <class F>
-double mean(int size, F&& f) {
-  double sum = 0;
-  for (int r = 0; r < size; ++r) sum += f(r);
-  return sum / size;
-}
-
-std::shared_ptr<ProcessGroup> group_of(World& world) { return world.make_group("world"); }
 
 TEST(Line1, parameters_are_taken_once_in_module_order) {
   class Tied final : public nn::Module {
@@ -289,18 +256,6 @@ TEST(Line11, communication_runs_while_backward_computes_and_has_ended_when_it_re
       EXPECT_GT(bucket.on_the_wire.end_ns, 0);
       EXPECT_LE(bucket.on_the_wire.end_ns, record.end_ns);
     }
-    world.leave();
-  });
-}
-
-TEST(Line12, a_parameter_that_the_loss_does_not_reach_is_named_when_backward_begins) {
-  run_as_threads(2, [](World& world) {
-    Vectors model({{"used", {2}}, {"idle", {2}}, {"idler", {2}}}, 0);
-    DistributedDataParallel ddp(model, group_of(world));
-    TANDEM_EXPECT_ERROR(loss_of(model.all[0], 1).backward(), "does not depend on idle, idler");
-    // Nothing was sent and nobody waits: the next one is fine.
-    (loss_of(model.all[0], 1) + loss_of(model.all[1], 1) + loss_of(model.all[2], 1)).backward();
-    EXPECT_EQ(values(model.all[2].grad()), filled(2, 1));
     world.leave();
   });
 }

@@ -25,10 +25,10 @@ struct OracleCase {
   int micro_steps = 1;  ///< of an update
   core::DType dtype = core::DType::float64;
   DataParallelOptions options = {};
+  std::int64_t batch = 2;  ///< rows of a rank's micro-step
 };
 
 constexpr int kSteps = 3;
-constexpr std::int64_t kBatch = 2;  ///< rows of a rank's micro-step
 
 /// What a rank ends with.
 struct Trained {
@@ -75,7 +75,7 @@ inline nn::Variable sum_of_losses(const nn::Variable& logits, const Tensor& targ
   return nn::cross_entropy(logits, target, options);
 }
 
-inline std::int64_t rows_of_update(const OracleCase& c) { return c.ranks * kBatch * c.micro_steps - 1; }
+inline std::int64_t rows_of_update(const OracleCase& c) { return c.ranks * c.batch * c.micro_steps - 1; }
 
 /// One process, all rows at once.
 inline Trained train_alone(const OracleCase& c) {
@@ -99,7 +99,7 @@ inline Trained train_rank(const OracleCase& c, const std::shared_ptr<ProcessGrou
   optim::Sgd sgd = oracle_optimizer(*model);
   Trained trained;
   for (int step = 0; step < kSteps; ++step) {
-    const std::int64_t count = rows_of_update(c), global_batch = c.ranks * kBatch;
+    const std::int64_t count = rows_of_update(c), global_batch = c.ranks * c.batch;
     const Rows rows(count, step, c.dtype);
     sgd.zero_grad();
     for (int m = 0; m < c.micro_steps; ++m) {

@@ -68,14 +68,9 @@ Ranks train_ranks(const OracleCase& c) {
   return ranks;
 }
 
-class Oracle : public testing::TestWithParam<OracleCase> {};
-
-TEST_P(Oracle, ranks_train_as_one_process) {
-  const OracleCase& c = GetParam();
-  const Trained alone = train_alone(c);
+void expect_as_one_process(const OracleCase& c, const Trained& alone) {
   const Ranks ranks = train_ranks(c);
   const double bound = c.dtype == core::DType::float64 ? 1e-10 : 1e-5;
-  const auto records = ranks.trained.front().records;
   for (int r = 0; r < c.ranks; ++r) {
     const Trained& trained = ranks.trained[static_cast<std::size_t>(r)];
     ASSERT_EQ(trained.names, alone.names);
@@ -84,16 +79,24 @@ TEST_P(Oracle, ranks_train_as_one_process) {
     for (std::size_t i = 0; i < alone.names.size(); ++i)
       EXPECT_TRUE(same_bits(trained.weights[i], ranks.trained.front().weights[i]))
           << alone.names[i] << " of rank " << r << " is not rank 0's";
-    // One all-reduce for each bucket and update, however many micro-steps; nothing copied.
-    const std::size_t buckets = records.front().buckets.size();
-    const CountingGroup::Counts& counts = ranks.counts[static_cast<std::size_t>(r)];
-    EXPECT_EQ(counts.at("all_reduce"), static_cast<int>(buckets) * kSteps);
+    // One all-reduce for each bucket and update, however many micro-steps; nothing copied. And the bitmap, where asked.
+    int all_reduces = 0;
     for (const IterationRecord& record : trained.records) {
-      EXPECT_EQ(record.buckets.size(), buckets);
+      all_reduces += static_cast<int>(record.buckets.size());
       EXPECT_EQ(record.bytes_copied, 0);
     }
+    if (c.options.static_graph) {
+      ++all_reduces;
+    } else if (c.options.find_unused_parameters) {
+      all_reduces += kSteps;
+    }
+    EXPECT_EQ(ranks.counts[static_cast<std::size_t>(r)].at("all_reduce"), all_reduces);
   }
 }
+
+class Oracle : public testing::TestWithParam<OracleCase> {};
+
+TEST_P(Oracle, ranks_train_as_one_process) { expect_as_one_process(GetParam(), train_alone(GetParam())); }
 
 std::vector<OracleCase> oracle_cases() {
   std::vector<OracleCase> cases;
@@ -112,6 +115,40 @@ INSTANTIATE_TEST_SUITE_P(Threads, Oracle, testing::ValuesIn(oracle_cases()), [](
   return fmt::format("{}_{}_ranks_{}_micro_steps_{}_cap_{}", c.model, c.ranks, c.micro_steps, core::name(c.dtype),
                      static_cast<int>(c.options.bucket_cap_mb));
 });
+
+/// Model, ranks, micro-steps: every combination of what may be chosen.
+class Product : public testing::TestWithParam<std::tuple<const char*, int, int>> {};
+
+TEST_P(Product, any_options_train_as_one_process) {
+  OracleCase c{.batch = 1};
+  std::tie(c.model, c.ranks, c.micro_steps) = GetParam();
+  c.dtype = c.model == "mlp" ? core::DType::float64 : core::DType::float32;
+  if (rows_of_update(c) == 0) c.batch = 2;
+  const Trained alone = train_alone(c);
+  for (const double cap : {0.0, 0.001, 25.0, 1e6})
+    for (const BucketOrder order : {BucketOrder::reverse, BucketOrder::observed})
+      for (const bool find_unused : {false, true})
+        for (const bool static_graph : {false, true})
+          for (const bool overlap : {false, true}) {
+            c.options.bucket_cap_mb = cap;
+            c.options.bucket_order = order;
+            c.options.find_unused_parameters = find_unused;
+            c.options.static_graph = static_graph;
+            c.options.overlap = overlap;
+            SCOPED_TRACE(fmt::format("cap {}, {} order, find unused {}, static graph {}, overlap {}", cap,
+                                     order == BucketOrder::reverse ? "reverse" : "observed", find_unused, static_graph,
+                                     overlap));
+            expect_as_one_process(c, alone);
+          }
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Product,
+                         testing::Combine(testing::Values("mlp", "convnet"), testing::Values(1, 2, 3, 4),
+                                          testing::Values(1, 2, 3)),
+                         [](const auto& tested) {
+                           return fmt::format("{}_{}_ranks_{}_micro_steps", std::get<0>(tested.param),
+                                              std::get<1>(tested.param), std::get<2>(tested.param));
+                         });
 
 }  // namespace
 }  // namespace tandem::distributed

@@ -14,6 +14,7 @@
 
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/network/socket.h"
+#include "tandem/distributed/stores/prefix_store.h"
 #include "tandem/distributed/stores/store_protocol.h"
 #include "tandem/distributed/stores/tcp_store_server.h"
 #include "tests/errors.h"
@@ -153,7 +154,8 @@ TEST(TcpStoreServer, KeepsAWillUntilItsConnectionEnds) {
     EXPECT_TRUE(late.set_at_end("held", "too late"));
   }
   auto dying = std::make_unique<TcpStore>("127.0.0.1", server.port(), kLong);
-  EXPECT_TRUE(PrefixStore("group", std::shared_ptr<Store>(std::shared_ptr<Store>(), dying.get())).set_at_end("b", "died"));
+  EXPECT_TRUE(
+      PrefixStore("group", std::shared_ptr<Store>(std::shared_ptr<Store>(), dying.get())).set_at_end("b", "died"));
   EXPECT_EQ(reader.get("group/b", Milliseconds(0)), std::nullopt);
   std::thread end([&] { dying.reset(); });
   EXPECT_EQ(reader.get("group/b", kLong), "died");  // which wakes who waits for it

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,7 +30,7 @@ using distributed::ProcessGroup;
 
 struct Settings {
   std::vector<std::int64_t> sizes;  // bytes
-  int iterations = 0;               // 0: by size
+  int iterations = 0;               // 0: by time
   std::string dtype = "float32";
   bool beside_gloo = false;
   std::string gloo_address = "127.0.0.1";
@@ -83,6 +84,14 @@ void check_sum(ProcessGroup& group, const Tensor& tensor, const char* whose, con
   target.fill(0);
 }
 
+// About a second and a half a size; rank 0 decides.
+int agree_on_iterations(ProcessGroup& group, double iteration_ms) {
+  const double count = std::clamp(1500 / std::max(iteration_ms, 0.001), 5.0, 41.0);
+  const Tensor agreed = Tensor::scalar(std::floor(count), DType::int64);
+  group.broadcast(agreed, 0)->wait();
+  return static_cast<int>(agreed.item());
+}
+
 Measured measure(ProcessGroup& group, GlooPeer* gloo, std::int64_t bytes, DType dtype, int iterations) {
   const auto numel = bytes / static_cast<std::int64_t>(core::item_size(dtype));
   Tensor tensor = Tensor::zeros({numel}, {.dtype = dtype});
@@ -96,13 +105,12 @@ Measured measure(ProcessGroup& group, GlooPeer* gloo, std::int64_t bytes, DType 
   if (gloo) check_sum(group, tensor, "Gloo", beside);
   // Short ones in a row, so that how ranks leave a barrier does not count.
   const int calls = bytes <= 256 * 1024 ? 20 : bytes <= 4 << 20 ? 4 : 1;
+  const double first_ms = calls * (time_calls(group, calls, own) + (gloo ? time_calls(group, calls, beside) : 0));
+  if (iterations == 0) iterations = agree_on_iterations(group, first_ms);
   std::vector<double> own_times, gloo_times;
-  for (int i = 0; i < iterations + 1; ++i) {  // the first is not counted
-    const double ms = time_calls(group, calls, own);
-    if (i > 0) own_times.push_back(ms);
-    if (!gloo) continue;
-    const double gloo_ms = time_calls(group, calls, beside);
-    if (i > 0) gloo_times.push_back(gloo_ms);
+  for (int i = 0; i < iterations; ++i) {
+    own_times.push_back(time_calls(group, calls, own));
+    if (gloo) gloo_times.push_back(time_calls(group, calls, beside));
   }
   const auto best = [](const std::vector<double>& times) { return *std::min_element(times.begin(), times.end()); };
   Measured measured{
@@ -164,9 +172,6 @@ void report(const Settings& settings, const std::vector<Measured>& all, int size
   write_json(settings.json, json);
 }
 
-// Enough for a median; about a second a size.
-int default_iterations(std::int64_t bytes) { return bytes <= 1 << 20 ? 41 : bytes <= 16 << 20 ? 21 : 9; }
-
 DType dtype_named(const std::string& wanted) {
   for (const DType dtype :
        {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32})
@@ -190,8 +195,7 @@ void run_allreduce(const Settings& settings) {
                     {"bus bandwidth", "bytes / time x 2 (W - 1) / W"}});
   std::vector<Measured> all;
   for (const std::int64_t bytes : settings.sizes.empty() ? default_sizes() : settings.sizes) {
-    const int iterations = settings.iterations > 0 ? settings.iterations : default_iterations(bytes);
-    all.push_back(measure(*group, gloo ? &*gloo : nullptr, bytes, dtype, iterations));
+    all.push_back(measure(*group, gloo ? &*gloo : nullptr, bytes, dtype, settings.iterations));
   }
   if (world.rank() == 0) report(settings, all, world.size());
   world.leave();
@@ -208,7 +212,7 @@ void add_allreduce(CLI::App& app) {
       ->delimiter(',')
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::int64_t{8}, std::int64_t{1} << 36));
-  command->add_option("--iterations", settings->iterations, "At each size (default: by size)")
+  command->add_option("--iterations", settings->iterations, "At each size (default: as many as fit in 1.5 s)")
       ->check(CLI::Range(1, 100000));
   command->add_option("--dtype", settings->dtype)
       ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16", "int64", "int32"}))
