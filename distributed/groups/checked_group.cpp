@@ -131,8 +131,8 @@ class CheckedGroup final : public ProcessGroup {
     const std::string text = describe(issued.collective);
     const std::string label = fmt::format("comparing {}: {}", title, text);
     const Tensor marks = Tensor::empty({size(), 1}, {.dtype = DType::int64});
-    const Tensor mark = Tensor::from(std::vector{fingerprint(text)});
-    issue([&] { return groups_.comparisons->all_gather(mark, marks, label); })->wait();
+    const Tensor own = Tensor::from(std::vector{fingerprint(text)});
+    issue([&] { return groups_.comparisons->all_gather(own, marks, label); })->wait();
     const auto values = marks.to_vector<std::int64_t>();
     const auto other = std::find_if(values.begin(), values.end(), [&](auto mark) { return mark != values.front(); });
     if (other == values.end()) return;

@@ -69,6 +69,7 @@ TEST(MpiGroup, RunsInTheOrderOfIssue) { tandem::testing::check_queue(size(), mpi
 TEST(MpiGroup, LongTensorsGoInPieces) {
   tandem::testing::check_all_reduce(size(), group_in_pieces, {2, 3, 4, 31});
   tandem::testing::check_others(size(), group_in_pieces, {1, 3, 4, 32});
+  if (size() == 1) return;
   const GroupPtr group = group_in_pieces(rank(), size());
   const Tensor token = Tensor::full({10}, rank());
   if (rank() == 0) group->send(token, 1)->wait();
@@ -88,7 +89,7 @@ TEST(MpiGroup, AllRanksGetTheSameBits) {
         for (std::size_t i = 0; i < values.size(); ++i) {
           values[i] = std::sin(static_cast<double>(i) + 100.0 * rank());
           if (i % 7 == 3) values[i] = (static_cast<int>(i) + rank()) % 2 == 0 ? 0.0 : -0.0;
-          if (i % 1000 == 5 && rank() == 1) values[i] = std::numeric_limits<double>::quiet_NaN();
+          if (i % 1000 == 5 && rank() == size() - 1) values[i] = std::numeric_limits<double>::quiet_NaN();
         }
         const Tensor tensor = Tensor::from(values).to(dtype);
         group->all_reduce(tensor, {.op = op, .scale = 1.0 / size()})->wait();
