@@ -26,16 +26,42 @@ std::string title_of(const Collective& collective, std::uint64_t sequence, const
   return title;
 }
 
+class TransportRunner final : public JobRunner {
+ public:
+  TransportRunner(std::unique_ptr<Transport> transport, int rank, int size)
+      : transport_(std::move(transport)), runner_(*transport_, rank, size) {}
+
+  std::int64_t run(const Job& job, std::uint64_t sequence, Transport::Clock::time_point deadline) override {
+    return runner_.run(job, sequence, deadline);
+  }
+  std::string current() const override { return runner_.signature().str(); }
+  void end() override { transport_->end(); }
+  void forget() override { transport_->forget(); }
+  void abort() override { transport_->abort(); }
+
+ private:
+  std::unique_ptr<Transport> transport_;
+  CollectiveRunner runner_;
+};
+
+std::unique_ptr<JobRunner> over(std::unique_ptr<Transport> transport, int rank, int size) {
+  if (size == 1) return nullptr;
+  return std::make_unique<TransportRunner>(std::move(transport), rank, size);
+}
+
 }  // namespace
 
 QueuedGroup::QueuedGroup(const std::string& name, int rank, int size, GroupOptions options,
                          std::unique_ptr<Transport> transport, Duplicate duplicate)
+    : QueuedGroup(name, rank, size, std::move(options), over(std::move(transport), rank, size), std::move(duplicate)) {}
+
+QueuedGroup::QueuedGroup(const std::string& name, int rank, int size, GroupOptions options,
+                         std::unique_ptr<JobRunner> runner, Duplicate duplicate)
     : ProcessGroup(name, rank, size),
       options_(std::move(options)),
-      transport_(std::move(transport)),
+      runner_(std::move(runner)),
       duplicate_(std::move(duplicate)) {
   if (size == 1) return;
-  runner_.emplace(*transport_, rank, size);
   if (options_.watch)
     watching_ = options_.watch->on_failure([this](const Failure& failure) { end_with(failure.cause); });
   thread_ = std::thread([this] { run_all(); });
@@ -67,7 +93,7 @@ void QueuedGroup::abort(const std::string& cause) {
 
 void QueuedGroup::end_with(const std::string& cause) {
   set_cause(cause);
-  if (transport_) transport_->abort();
+  if (runner_) runner_->abort();
 }
 
 WorkPtr QueuedGroup::submit(Collective collective) {
@@ -125,19 +151,19 @@ void QueuedGroup::run_one(const Issued& issued) {
     issued.work->finish(nullptr, bytes);
   } catch (const TransportError& error) {
     const std::exception_ptr failure = failure_of(error, title);
-    transport_->forget();  // before the caller may free its memory
+    runner_->forget();  // before the caller may free its memory
     issued.work->finish(failure);
     return;
   } catch (...) {  // memory
     set_cause("this rank failed in " + title);
-    transport_->abort();
-    transport_->forget();
+    runner_->abort();
+    runner_->forget();
     issued.work->finish(std::current_exception());
     return;
   }
   if (collective.kind != Kind::send && collective.kind != Kind::recv) ++sequence_;
   try {
-    transport_->end();
+    runner_->end();
   } catch (const TransportError&) {
     // A peer that is gone when all is done: the next collective will say so.
   }
@@ -158,17 +184,17 @@ std::exception_ptr QueuedGroup::failure_of(const TransportError& error, const st
     case TransportError::Kind::aborted:
       return std::make_exception_ptr(PeerError(fmt::format("{}: {}", title, cause().value_or("aborted"))));
     case TransportError::Kind::lost:
-      reason = fmt::format("lost the connection to rank {}: {}", peer, error.what());
+      reason = peer < 0 ? error.what() : fmt::format("lost the connection to rank {}: {}", peer, error.what());
       break;
     case TransportError::Kind::mismatch:
-      reason = fmt::format("ranks differ: rank {} is in {}, rank {} in {}", peer, error.what(), rank(),
-                           runner_->signature().str());
+      reason =
+          fmt::format("ranks differ: rank {} is in {}, rank {} in {}", peer, error.what(), rank(), runner_->current());
       reason += in_words_of(peer);
       whose = -1;
       break;
     case TransportError::Kind::deadline: {
-      reason = fmt::format("not done after {} s, waiting for rank {}",
-                           static_cast<double>(options_.timeout.count()) / 1000, peer);
+      reason = fmt::format("not done after {} s", static_cast<double>(options_.timeout.count()) / 1000);
+      if (peer >= 0) reason += fmt::format(", waiting for rank {}", peer);
       const std::string missing =
           options_.watch ? options_.watch->describe_missing(name(), static_cast<std::int64_t>(sequence_)) : "";
       if (!missing.empty()) reason += ": " + missing;
@@ -179,7 +205,7 @@ std::exception_ptr QueuedGroup::failure_of(const TransportError& error, const st
   std::string first = own_cause;
   if (options_.watch) first = options_.watch->report({.rank = whose, .reporter = rank(), .cause = own_cause}).cause;
   first = set_cause(first);
-  transport_->abort();
+  runner_->abort();
   const std::string message = fmt::format("{}: {}", title, first == own_cause ? reason : first);
   switch (error.kind) {
     case TransportError::Kind::deadline: return std::make_exception_ptr(TimeoutError(message));

@@ -1,4 +1,5 @@
-// QueuedGroup: a group whose collectives are run by a thread of its own, one after the other, over a transport.
+// QueuedGroup: a group whose collectives are run by a thread of its own, one after the other, over a transport or by a
+// runner of another kind.
 //
 // This is where failures become messages: a transport knows the peer and the reason, the group knows the collective and
 // what it was about, and the watch knows who failed first. After a failure the group is of no more use.
@@ -17,6 +18,7 @@
 
 #include "tandem/distributed/groups/collective_runner.h"
 #include "tandem/distributed/groups/group_options.h"
+#include "tandem/distributed/groups/job_runner.h"
 #include "tandem/distributed/groups/transport.h"
 #include "tandem/distributed/process_group.h"
 
@@ -28,6 +30,9 @@ class QueuedGroup final : public ProcessGroup {
 
   /// `transport` is null, and there is no thread, where `size` is 1.
   QueuedGroup(const std::string& name, int rank, int size, GroupOptions options, std::unique_ptr<Transport> transport,
+              Duplicate duplicate);
+  /// The same for `runner`.
+  QueuedGroup(const std::string& name, int rank, int size, GroupOptions options, std::unique_ptr<JobRunner> runner,
               Duplicate duplicate);
   ~QueuedGroup() override;
 
@@ -54,9 +59,8 @@ class QueuedGroup final : public ProcessGroup {
   std::string set_cause(const std::string& cause);
 
   GroupOptions options_;
-  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<JobRunner> runner_;
   Duplicate duplicate_;
-  std::optional<CollectiveRunner> runner_;
   std::uint64_t sequence_ = 0;  // of the next collective; send and recv do not count
 
   mutable std::mutex mutex_;

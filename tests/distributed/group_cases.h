@@ -12,7 +12,8 @@ namespace tandem::testing {
 
 using distributed::ProcessGroup;
 
-/// Makes rank `rank`'s member of a new group of `size`; called on that rank's thread.
+/// Makes rank `rank`'s member of a new group of `size`; called on that rank's thread. Null: that rank is another
+/// process, which runs the same cases.
 using MakeGroup = std::function<std::shared_ptr<ProcessGroup>(int rank, int size)>;
 
 /// Runs `body` on `size` threads, each with its member, and throws the first exception of any.

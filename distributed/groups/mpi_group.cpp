@@ -1,0 +1,61 @@
+// From name to group: a communicator of its own.
+#include "tandem/distributed/groups/mpi_group.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "tandem/core/error.h"
+#include "tandem/distributed/error.h"
+#include "tandem/distributed/groups/mpi_process.h"
+#include "tandem/distributed/groups/mpi_runner.h"
+#include "tandem/distributed/groups/queued_group.h"
+
+namespace tandem::distributed {
+
+namespace {
+
+// What MPI_Comm_idup writes into, kept where it is given up.
+struct Duplication {
+  MPI_Comm communicator = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+MPI_Comm duplicate_all(MpiProcess& process, const std::string& name, const GroupOptions& options) {
+  const auto made = std::make_shared<Duplication>();
+  const auto deadline = Transport::Clock::now() + options.timeout;
+  const auto give_up = [&] { process.abandon(made); };
+  process.call("MPI_Comm_idup", [&] { return MPI_Comm_idup(process.all(), &made->communicator, &made->request); });
+  for (int tests = 0;; ++tests) {
+    int is_done = 0;
+    process.call("MPI_Comm_idup", [&] { return MPI_Test(&made->request, &is_done, MPI_STATUS_IGNORE); });
+    if (is_done != 0) return made->communicator;
+    if (const auto failure = options.watch ? options.watch->failure() : std::nullopt) {
+      give_up();
+      throw PeerError(fmt::format("group {}: {}", name, failure->cause));
+    }
+    if (Transport::Clock::now() > deadline) {
+      give_up();
+      throw TimeoutError(fmt::format("group {}: after {} s rank {} still waits for other ranks to come", name,
+                                     static_cast<double>(options.timeout.count()) / 1000, process.rank()));
+    }
+    pause_between_tests(MpiWaiting::for_peers, tests);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<ProcessGroup> make_mpi_group(const std::string& name, const GroupOptions& options) try {
+  MpiProcess& process = MpiProcess::get();
+  std::unique_ptr<JobRunner> runner;
+  if (process.size() > 1) runner = std::make_unique<MpiRunner>(process, duplicate_all(process, name, options));
+  auto duplicate = [options](const std::string& other) { return make_mpi_group(other, options); };
+  return std::make_shared<QueuedGroup>(name, process.rank(), process.size(), options, std::move(runner),
+                                       std::move(duplicate));
+} catch (const TransportError& error) {
+  core::fail("group {}: {}", name, error.what());
+}
+
+}  // namespace tandem::distributed
