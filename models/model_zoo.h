@@ -13,7 +13,7 @@ struct ModelOptions {
   std::uint64_t seed = 0;  ///< of the initial weights
 };
 
-/// "mlp", "convnet".
+/// "mlp", "mlp-large", "convnet".
 const std::vector<std::string>& model_names();
 
 /// Throws listing the names where `name` is none of them.

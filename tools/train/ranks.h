@@ -41,7 +41,7 @@ class Ranks {
 };
 
 /// The same settings, made those of this rank: its share of the cores, and files that do not collide with others'.
-/// Ranks other than the first write nothing but --metrics, to F.rankN.
+/// Ranks other than the first write nothing but --metrics and --profile-out, to F.rankN.
 Settings settings_of_rank(const Settings& settings, const Ranks& ranks);
 
 }  // namespace tandem::train

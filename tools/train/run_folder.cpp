@@ -30,7 +30,7 @@ void naming(const std::string& flag, Action&& action) {
 void try_file(const std::string& flag, const std::optional<std::string>& path) {
   if (!path) return;
   std::error_code error;
-  if (flag == "--metrics" && fs::is_other(*path, error)) return;  // a pipe, a terminal
+  if ((flag == "--metrics" || flag == "--profile-out") && fs::is_other(*path, error)) return;  // a pipe, a terminal
   naming(flag, [&] { const data::AtomicFile probe(*path); });
 }
 
@@ -49,6 +49,7 @@ RunFolder::RunFolder(const Settings& settings) : settings_(settings) {
   if (const auto folder = checkpoint_folder(settings); folder && !settings.eval_only)
     naming(settings.checkpoint_dir ? "--checkpoint-dir" : "--out", [&] { open_checkpoints(*folder); });
   try_file("--metrics", settings.metrics);
+  try_file("--profile-out", settings.profile_out);
   try_file("--save-weights", settings.save_weights);
   try_file("--save-grads", settings.save_grads);
   try_file("--save-outputs", settings.save_outputs);

@@ -179,7 +179,7 @@ void add_ranks(Table& table, Settings& s) {
            "Where ranks meet [env://: MASTER_ADDR and MASTER_PORT]")
       .of_one_process();
   table
-      .row("interface", s.interface, any_text("a network interface's name or address"),
+      .row("interface", s.interface, any_text("an interface's name or address"),
            "Of this rank [the one that routes to where ranks meet]")
       .of_one_process();
   table.row("backend", s.backend, one_of({"gloo", "mpi"}),
@@ -244,6 +244,8 @@ void add_files(Table& table, Settings& s) {
   table.row("overwrite", s.overwrite, on_or_off(), "Replace the run that is in --out or --checkpoint-dir")
       .of_one_process();
   table.row("metrics", s.metrics, path("a file"), "JSON lines: one for each update and evaluation");
+  table.row("profile-out", s.profile_out, path("a file"),
+            "JSON lines: when each gradient was ready, and when each bucket was on its way");
   table.row("checkpoint-dir", s.checkpoint_dir, path("a folder"), "Where checkpoints are kept [checkpoints in --out]");
   table.row("checkpoint-every", s.checkpoint_every, at_least(1),
             "Updates between checkpoints [each epoch]; one at the end; the newest three are kept");

@@ -57,6 +57,7 @@ void check_checkpoints(const Settings& s) {
 // Each would replace what the other wrote.
 void check_results(const Settings& s) {
   const std::pair<const char*, const std::optional<std::string>&> files[] = {{"--metrics", s.metrics},
+                                                                             {"--profile-out", s.profile_out},
                                                                              {"--save-weights", s.save_weights},
                                                                              {"--save-grads", s.save_grads},
                                                                              {"--save-outputs", s.save_outputs}};

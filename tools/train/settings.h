@@ -72,7 +72,7 @@ struct Settings {
   bool eval_only = false;
 
   // The run.
-  std::optional<std::string> config, out, metrics, checkpoint_dir;
+  std::optional<std::string> config, out, metrics, profile_out, checkpoint_dir;
   std::optional<std::int64_t> checkpoint_every;
   bool overwrite = false, resume = false;
   std::string progress = "auto";

@@ -111,7 +111,9 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
       ddp_(*state.model, ranks.gradients(), data_parallel_options(settings)),
       parameters_(state.model->parameters()),
       sampler_(make_sampler(settings, ranks, data)),
-      loader_(data.train, sampler_, {.accumulation_steps = settings.accumulation_steps}) {}
+      loader_(data.train, sampler_, {.accumulation_steps = settings.accumulation_steps}) {
+  if (settings.profile_out) profile_.emplace(*settings.profile_out);
+}
 
 void Trainer::run() {
   state_.model->train();
@@ -199,6 +201,7 @@ void Trainer::step(UpdateReport& report) {
 
 void Trainer::after_update(const UpdateReport& report) {
   metrics_.update(report);
+  if (profile_) profile_->update(ddp_.reducer(), report, ranks_.rank(), ranks_.size());
   progress_.update(report);
   const bool epoch_ended = state_.position.micro_step == sampler_.micro_steps();
   const auto is_due = [&](const std::optional<std::int64_t>& every) {

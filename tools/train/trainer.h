@@ -14,6 +14,7 @@
 #include "tools/train/checkpoint.h"
 #include "tools/train/data_source.h"
 #include "tools/train/metrics.h"
+#include "tools/train/profile.h"
 #include "tools/train/progress.h"
 #include "tools/train/ranks.h"
 
@@ -60,6 +61,7 @@ class Trainer {
 
   distributed::DistributedDataParallel ddp_;
   std::vector<nn::Variable> parameters_;
+  std::optional<Profile> profile_;
   data::Sampler sampler_;
   data::Loader loader_;
   std::int64_t evaluated_step_ = -1;

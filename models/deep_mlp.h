@@ -1,0 +1,22 @@
+// A multilayer perceptron of eight layers, 784 pixels, seven times 2000 hidden units, 10 classes: 25,602,010 parameters
+// in equal pieces. Much to send for little to compute: what communication is measured with.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tandem/nn/linear.h"
+
+namespace tandem::models {
+
+class DeepMlp final : public nn::Module {
+ public:
+  explicit DeepMlp(core::Generator& random);
+  /// [N, ...] with 784 values a sample -> logits [N, 10]
+  nn::Variable forward(const nn::Variable& x) override;
+
+ private:
+  std::vector<std::unique_ptr<nn::Linear>> layers_;
+};
+
+}  // namespace tandem::models

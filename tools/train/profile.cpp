@@ -1,0 +1,73 @@
+#include "tools/train/profile.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace tandem::train {
+namespace {
+
+using distributed::BucketRecord;
+using distributed::IterationRecord;
+using distributed::Reducer;
+using nlohmann::ordered_json;
+
+// Nanoseconds to milliseconds, to the microsecond.
+ordered_json ms(std::int64_t ns) { return std::round(static_cast<double>(ns) / 1e3) / 1e3; }
+
+ordered_json plan(const Reducer& reducer, int rank, int world_size) {
+  ordered_json parameters = ordered_json::array(), buckets = ordered_json::array();
+  for (const auto& [name, variable] : reducer.parameters())
+    parameters.push_back({{"name", name}, {"bytes", variable.data().bytes()}});
+  for (const auto& members : reducer.assignment()) buckets.push_back(members);
+  return {{"rank", rank}, {"world_size", world_size}, {"parameters", parameters}, {"buckets", buckets}};
+}
+
+ordered_json times(const IterationRecord& record) {
+  const std::int64_t begin = record.backward.begin_ns;
+  const auto since = [&](std::int64_t ns) { return ns == 0 ? ordered_json() : ms(ns - begin); };
+  ordered_json ready = ordered_json::array(), buckets = ordered_json::array();
+  for (const std::int64_t ns : record.ready_ns) ready.push_back(since(ns));
+  for (const BucketRecord& bucket : record.buckets)
+    buckets.push_back({{"bytes", bucket.bytes},
+                       {"ready_ms", since(bucket.ready_ns)},
+                       {"launched_ms", since(bucket.launched_ns)},
+                       {"begin_ms", since(bucket.on_the_wire.begin_ns)},
+                       {"end_ms", since(bucket.on_the_wire.end_ns)}});
+  return {{"ready_ms", ready}, {"buckets", buckets}};
+}
+
+}  // namespace
+
+Profile::Profile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "we")) {
+  if (!file_) core::fail("--profile-out {}: cannot be opened for writing: {}", path, std::strerror(errno));
+}
+
+void Profile::update(const Reducer& reducer, const UpdateReport& report, int rank, int world_size) {
+  const IterationRecord& record = reducer.last_iteration();
+  // The buckets of the record are those before a rebuild, and after it the plan is written anew.
+  ordered_json line{{"step", report.step},
+                    {"forward_ms", ms(record.forward.end_ns - record.forward.begin_ns)},
+                    {"backward_ms", ms(record.backward.end_ns - record.backward.begin_ns)},
+                    {"optimizer_ms", report.optimizer_ms},
+                    {"exposed_ms", ms(record.end_ns - record.backward.end_ns)},
+                    {"bytes_sent", record.bytes_sent},
+                    {"bytes_copied", record.bytes_copied},
+                    {"bytes_reordered", record.bytes_reordered}};
+  line.update(times(record));
+  const std::vector<std::vector<std::size_t>> now(reducer.assignment().begin(), reducer.assignment().end());
+  if (assignment_.empty()) write(plan(reducer, rank, world_size).dump());
+  if (assignment_.empty()) assignment_ = now;
+  write(line.dump());
+  if (assignment_ != now) write(plan(reducer, rank, world_size).dump());
+  assignment_ = now;
+}
+
+void Profile::write(const std::string& line) {
+  const std::string text = line + '\n';
+  if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() || std::fflush(file_.get()) != 0)
+    core::fail("--profile-out {}: cannot be written: {}", path_, std::strerror(errno));
+}
+
+}  // namespace tandem::train
