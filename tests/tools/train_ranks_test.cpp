@@ -1,25 +1,9 @@
 // `train` on several ranks, each a process: equal to one process, equal to each other, and how they meet.
+#include "tests/tools/train_ranks.h"
 #include "tests/tools/rank_processes.h"
-#include "tests/tools/train_process.h"
 
 namespace tandem::train {
 namespace {
-
-class TrainRanks : public TrainTest {
- protected:
-  /// Under the launcher; its own outcome.
-  Outcome launch(int ranks, const std::string& arguments) const {
-    return shell("'" TANDEM_LAUNCH "' -n " + std::to_string(ranks) + " -- '" TANDEM_TRAIN "' " + arguments);
-  }
-  Outcome launch_well(int ranks, const std::string& arguments) const {
-    Outcome outcome = launch(ranks, arguments);
-    EXPECT_EQ(outcome.code, 0) << arguments << "\n" << outcome.output << outcome.errors;
-    return outcome;
-  }
-};
-
-constexpr const char* kCommon =
-    "--threads 1 --progress none --eval-every 0 --dropout 0 --lr 0.05 --momentum 0.9 --weight-decay 0.01 ";
 
 /// Model, ranks, micro-steps.
 class ProcessOracle : public TrainRanks, public testing::WithParamInterface<std::tuple<const char*, int, int>> {};
@@ -61,6 +45,46 @@ INSTANTIATE_TEST_SUITE_P(Train, ProcessOracle,
                            return fmt::format("{}_{}_ranks_{}_micro_steps", std::get<0>(tested.param),
                                               std::get<1>(tested.param), std::get<2>(tested.param));
                          });
+
+struct Sample {
+  const char* name;
+  const char* model;
+  int ranks, micro_steps;
+  const char* flags;
+  double bound = 1e-10;
+};
+
+/// A covering sample of DDP's options, which tests/distributed takes all combinations of with ranks that are threads.
+class ProcessSample : public TrainRanks, public testing::WithParamInterface<Sample> {};
+
+TEST_P(ProcessSample, ranks_train_as_one_process) {
+  const Sample& sample = GetParam();
+  write_rows("rows.safetensors", 3 * sample.ranks * sample.micro_steps * 2 - 1);
+  const std::string common =
+      std::string(kCommon) + "--data tensors:rows.safetensors --precision fp64 --steps 3 --model " + sample.model + " ";
+  train_well(common + "--save-weights one.w --batch-size " + std::to_string(sample.ranks * sample.micro_steps * 2));
+  launch_well(sample.ranks, common + sample.flags +
+                                " --save-weights many.w --metrics many.m --batch-size 2 --accumulation-steps " +
+                                std::to_string(sample.micro_steps));
+  EXPECT_LE(largest_difference("one.w", "many.w"), sample.bound);
+  for (int r = 1; r < sample.ranks; ++r) EXPECT_EQ(hash("many.m"), hash("many.m.rank" + std::to_string(r)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Train, ProcessSample,
+    testing::Values(
+        Sample{"each_gradient_alone", "mlp", 3, 2, "--bucket-cap-mb 0"},
+        Sample{"tiny_buckets_observed", "convnet", 2, 1, "--bucket-cap-mb 0.001 --bucket-order observed"},
+        Sample{"one_bucket_no_overlap", "convnet", 3, 2, "--bucket-cap-mb 1e6 --first-bucket-mb 1e6 --no-overlap"},
+        Sample{"find_unused", "mlp", 4, 1, "--find-unused-parameters"},
+        Sample{"static_graph_observed", "convnet", 2, 3, "--static-graph --bucket-order observed"},
+        Sample{"round_robin_of_three", "convnet", 3, 1, "--round-robin-groups 3 --bucket-cap-mb 0"},
+        Sample{"round_robin_find_unused", "mlp", 2, 2, "--round-robin-groups 2 --find-unused-parameters --no-overlap"},
+        Sample{"checked", "convnet", 2, 2, "--check-collectives --bucket-cap-mb 0.01"},
+        Sample{"checked_round_robin", "mlp", 3, 1, "--check-collectives --round-robin-groups 2 --static-graph"},
+        Sample{"bf16_on_the_wire", "mlp", 3, 2, "--comm-hook bf16", 1e-2},
+        Sample{"fp16_on_the_wire", "convnet", 2, 1, "--comm-hook fp16 --bucket-cap-mb 1", 1e-3}),
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 // 7 rows, 4 ranks of 2 rows: in the last micro-step three ranks have rows and one has none.
 TEST_F(TrainRanks, a_rank_without_rows_takes_part) {
