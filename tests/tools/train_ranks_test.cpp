@@ -94,6 +94,11 @@ TEST_F(TrainRanks, a_rank_without_rows_takes_part) {
   train_well(common + "--batch-size 8 --save-weights one.w");
   launch_well(4, common + "--batch-size 2 --save-weights many.w");
   EXPECT_LE(largest_difference("one.w", "many.w"), 1e-10);
+  // Windows of two micro-steps of 2 x 2 rows: the last has one micro-step, of three rows.
+  train_well(common + "--batch-size 4 --accumulation-steps 2 --save-weights one.w --metrics one.m");
+  launch_well(2, common + "--batch-size 2 --accumulation-steps 2 --save-weights many.w --metrics many.m");
+  EXPECT_EQ(losses("many.m").size(), 2u);
+  EXPECT_LE(largest_difference("one.w", "many.w"), 1e-10);
 }
 
 TEST_F(TrainRanks, evaluation_and_outputs_are_those_of_one_process) {
