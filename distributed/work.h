@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -37,7 +38,7 @@ class Work {
   mutable std::mutex mutex_;
   std::condition_variable done_;
   bool is_done_ = false;
-  std::exception_ptr error_;
+  std::function<void()> throw_error_;  // none: it ended well
   WorkTimes times_;
   std::int64_t bytes_sent_ = 0;
 };
