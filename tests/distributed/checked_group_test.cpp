@@ -12,8 +12,11 @@
 #include "tandem/core/tensor.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/groups/checked_group.h"
+#include "tandem/distributed/groups/gloo_group.h"
 #include "tandem/distributed/groups/round_robin_group.h"
 #include "tandem/distributed/groups/thread_group.h"
+#include "tandem/distributed/stores/memory_store.h"
+#include "tests/distributed/eventually.h"
 #include "tests/distributed/group_cases.h"
 #include "tests/errors.h"
 
@@ -24,7 +27,9 @@ using tandem::core::DType;
 using tandem::core::Tensor;
 using tandem::distributed::GroupOptions;
 using tandem::distributed::make_checked_group;
+using tandem::distributed::make_gloo_group;
 using tandem::distributed::make_round_robin_group;
+using tandem::distributed::MemoryStore;
 using tandem::distributed::PeerError;
 using tandem::distributed::ProcessGroup;
 using tandem::distributed::ReduceOp;
@@ -208,6 +213,24 @@ TEST(CheckedGroupDifference, CountsAndStops) {
     EXPECT_EQ(sums[rank].to_vector<double>().back(), 3);
     EXPECT_EQ(error_of([&] { works[rank][17]->wait(); }), expected);
     EXPECT_EQ(error_of([&] { works[rank][18]->wait(); }), expected);
+  }
+}
+
+// Over connections that each rank closes as soon as it knows.
+TEST(CheckedGroupDifference, IsSaidOnAllRanksAlsoWhenTheFirstToKnowLeaves) {
+  for (int round = 0; round < 10; ++round) {
+    const auto store = std::make_shared<MemoryStore>();
+    const auto errors = tandem::testing::run_threads(3, [&](int rank) {
+      const auto group = make_checked_group(
+          make_gloo_group("gradients", {.rank = rank, .size = 3, .store = store, .address = "127.0.0.1"},
+                          {.timeout = 60s, .watch = nullptr}));
+      group->all_reduce(Tensor::zeros({1000}))->wait();
+      group->all_reduce(Tensor::zeros({rank == round % 3 ? 2 : 1000}))->wait();
+    });
+    const std::string usual = "all_reduce (sum, float32 [1000])", odd = "all_reduce (sum, float32 [2])";
+    const std::string expected = "collective 1 of gradients: rank 0 is at " + (round % 3 == 0 ? odd : usual) +
+                                 ", rank " + (round % 3 == 2 ? "2" : "1") + " at " + (round % 3 == 0 ? usual : odd);
+    for (const std::string& error : errors) EXPECT_EQ(error, expected);
   }
 }
 
