@@ -57,17 +57,18 @@ std::vector<std::size_t> reverse_order(std::size_t n) {
   return order;
 }
 
-BucketMemory allocate_bucket(std::span<const autograd::Variable> parameters) {
+std::vector<std::int64_t> slot_offsets(std::span<const autograd::Variable> parameters) {
   constexpr std::size_t kAlignment = 64;
-  const core::TensorOptions options = parameters.front().data().options();
-  const auto step = static_cast<std::int64_t>(kAlignment / core::item_size(options.dtype));
-  std::vector<std::int64_t> offsets;
-  std::int64_t elements = 0;
-  for (const autograd::Variable& parameter : parameters) {
-    offsets.push_back(elements);
-    elements += (parameter.data().numel() + step - 1) / step * step;
-  }
-  BucketMemory memory{.flat = core::Tensor::zeros({elements}, options), .slots = {}};
+  const auto step = static_cast<std::int64_t>(kAlignment / core::item_size(parameters.front().dtype()));
+  std::vector<std::int64_t> offsets{0};
+  for (const autograd::Variable& parameter : parameters)
+    offsets.push_back(offsets.back() + (parameter.data().numel() + step - 1) / step * step);
+  return offsets;
+}
+
+BucketMemory allocate_bucket(std::span<const autograd::Variable> parameters) {
+  const std::vector<std::int64_t> offsets = slot_offsets(parameters);
+  BucketMemory memory{.flat = core::Tensor::zeros({offsets.back()}, parameters.front().data().options()), .slots = {}};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const core::Tensor& data = parameters[i].data();
     const core::Strides strides = data.is_dense() ? data.strides() : core::contiguous_strides(data.shape());

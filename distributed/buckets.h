@@ -40,8 +40,12 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<const autograd::V
 /// (Li et al. 2020, section 3.2.3).
 std::vector<std::size_t> reverse_order(std::size_t n);
 
-/// One bucket's memory: a slot for each parameter, shaped and laid out as the parameter, begun at a multiple of 64
-/// bytes. What lies between slots is zero, and stays so.
+/// Where each parameter's slot begins in their bucket, in elements; the last number is the bucket's size. All
+/// parameters have one dtype. Slots begin at multiples of 64 bytes.
+std::vector<std::int64_t> slot_offsets(std::span<const autograd::Variable> parameters);
+
+/// One bucket's memory: a slot for each parameter, shaped and laid out as the parameter. What lies between slots is
+/// zero, and stays so.
 struct BucketMemory {
   core::Tensor flat;                ///< [elements], what is sent
   std::vector<core::Tensor> slots;  ///< views of it, one for each parameter

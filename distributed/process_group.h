@@ -68,6 +68,7 @@ class ProcessGroup {
   WorkPtr reduce_scatter(const Tensor& input, const Tensor& output, ReduceOptions options = {});
   /// Ends when all ranks have come to it.
   WorkPtr barrier(std::string label = {});
+  // The collectives that follow wait for these two like for any other; a send may wait until it is received.
   WorkPtr send(const Tensor& tensor, int to, std::string label = {});
   WorkPtr recv(const Tensor& tensor, int from, std::string label = {});
 

@@ -174,12 +174,10 @@ void Reducer::check_all_launched() const {
 // this one.
 void Reducer::abandon(const std::string& cause) {
   if (!std::exchange(is_running_, false)) return;
-  const std::string what =
-      fmt::format("synced backward {} failed on rank {}: {}", record_.iteration, group_->rank(), cause);
   if (launched_ == 0) {
-    abandoned_ = group_->barrier(what);
+    abandoned_ = group_->barrier(fmt::format("synced backward {} failed: {}", record_.iteration, cause));
   } else {
-    group_->abort(what);
+    group_->abort(fmt::format("synced backward {} failed on rank {}: {}", record_.iteration, group_->rank(), cause));
   }
   for (Bucket& bucket : buckets_) bucket.work = nullptr;
   unused_.forget();

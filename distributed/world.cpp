@@ -15,6 +15,7 @@
 #include "tandem/core/parallel.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/groups/gloo_group.h"
+#include "tandem/distributed/groups/mpi_group.h"
 #include "tandem/distributed/groups/thread_group.h"
 #include "tandem/distributed/network/address.h"
 #include "tandem/distributed/rendezvous.h"
@@ -161,6 +162,7 @@ std::shared_ptr<ProcessGroup> World::Implementation::make_group(const std::strin
   if (!group_names_.insert(name).second) core::fail("group {}: there is one of this name already", name);
   const GroupOptions options{settings.timeout, watch};
   if (network_) return network_->join(name, settings.rank, options);
+  if (settings.backend == Backend::mpi) return make_mpi_group(name, options);
   ignore_broken_pipes();
   try {
     // A connection of its own, since it waits for others on it.

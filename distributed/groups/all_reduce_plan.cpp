@@ -167,13 +167,15 @@ Plan tree_broadcast(int rank, int size, int root, std::int64_t numel, std::int64
   return plan;
 }
 
+// Measured with 2, 3 and 4 ranks on 2 cores over loopback; that the ring's 2 (W - 1) steps need messages that grow with
+// W is reckoned, not measured.
 AllReduceKind choose_all_reduce(std::int64_t bytes, int size) {
-  // A direct exchange costs W - 1 messages a rank where halving-doubling costs 2 log2 W: with few ranks it wins.
-  // With nothing to send it is a barrier in which sizes are compared.
+  // A direct exchange costs W - 1 messages a rank where halving-doubling costs 2 log2 W: with few ranks it wins. With
+  // nothing to send it is a barrier in which sizes are compared.
   if (bytes == 0 || (bytes <= 16 * 1024 && size <= 4)) return AllReduceKind::direct;
-  const bool is_power_of_two = (size & (size - 1)) == 0;
-  if (bytes <= (is_power_of_two ? 256 : 32) * 1024) return AllReduceKind::halving_doubling;
-  return AllReduceKind::ring;
+  const bool is_power_of_two = (size & (size - 1)) == 0;  // others send up to twice the bytes
+  const std::int64_t longest_chunk = (is_power_of_two ? 64 : 16) * 1024;
+  return bytes <= longest_chunk * size ? AllReduceKind::halving_doubling : AllReduceKind::ring;
 }
 
 }  // namespace tandem::distributed

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "tandem/distributed/error.h"
+#include "tandem/distributed/groups/no_sigpipe.h"
 
 namespace tandem::distributed {
 
@@ -87,6 +88,7 @@ GlooMesh::GlooMesh(std::string group, GlooEndpoint endpoint)
     : group_(std::move(group)), endpoint_(std::move(endpoint)) {
   gloo::transport::tcp::attr attributes;
   attributes.hostname = endpoint_.address;
+  const NoSigpipe no_sigpipe;  // Gloo's thread inherits it
   try {
     device_ = gloo::transport::tcp::CreateDevice(attributes);
   } catch (const std::exception& error) {

@@ -7,6 +7,7 @@
 
 #include "tandem/core/recorder.h"
 #include "tandem/distributed/error.h"
+#include "tandem/distributed/groups/no_sigpipe.h"
 
 namespace tandem::distributed {
 
@@ -122,6 +123,7 @@ void QueuedGroup::run_at_once(const Job& job, Work& work) {
 }
 
 void QueuedGroup::run_all() {
+  const NoSigpipe no_sigpipe;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return is_stopping_ || !queue_.empty(); });

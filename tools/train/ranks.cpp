@@ -6,6 +6,8 @@
 #include <set>
 
 #include "tandem/distributed/agreement.h"
+#include "tandem/distributed/groups/checked_group.h"
+#include "tandem/distributed/groups/round_robin_group.h"
 
 namespace tandem::train {
 namespace {
@@ -19,15 +21,36 @@ distributed::RankSettings rank_settings(const Settings& settings) {
                                    .interface = settings.interface};
   options.timeout = distributed::Milliseconds(settings.timeout_s * 1000);
   try {
-    return distributed::resolve_rank(options);
+    distributed::RankSettings resolved = distributed::resolve_rank(options);
+    if (settings.backend == "mpi") resolved.backend = distributed::Backend::mpi;
+    return resolved;
   } catch (const core::Error& error) {
     throw UsageError(error.what());
   }
 }
 
+using Group = std::shared_ptr<distributed::ProcessGroup>;
+
+Group checked(const Settings& settings, Group group) {
+  return settings.check_collectives ? distributed::make_checked_group(std::move(group)) : group;
+}
+
+// DistributedDataParallel duplicates what it is given, so one group is given as it is, and several are made for it.
+Group make_gradients(const Settings& settings, distributed::World& world, const Group& group) {
+  const auto count = static_cast<std::size_t>(settings.round_robin_groups);
+  if (count == 1) return group;
+  std::vector<Group> in_turn;
+  for (std::size_t i = 0; i < count; ++i)
+    in_turn.push_back(world.make_group(distributed::round_robin_name("gradients", i, count)));
+  return checked(settings, distributed::make_round_robin_group("gradients", std::move(in_turn)));
+}
+
 }  // namespace
 
-Ranks::Ranks(const Settings& settings) : world_(rank_settings(settings)), group_(world_.make_group("world")) {}
+Ranks::Ranks(const Settings& settings)
+    : world_(rank_settings(settings)),
+      group_(checked(settings, world_.make_group("world"))),
+      gradients_(make_gradients(settings, world_, group_)) {}
 
 void Ranks::verify(const std::string& what, const std::vector<std::string>& lines) {
   distributed::verify_agreement(*group_, what, lines);

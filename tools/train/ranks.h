@@ -23,8 +23,10 @@ class Ranks {
   bool is_first() const { return rank() == 0; }
   distributed::World& world() { return world_; }
   const distributed::World& world() const { return world_; }
-  /// For metrics and agreements; gradients travel in a duplicate of it.
+  /// For metrics and agreements.
   const std::shared_ptr<distributed::ProcessGroup>& group() const { return group_; }
+  /// What gradients travel in duplicates of: one group, or several that take turns.
+  const std::shared_ptr<distributed::ProcessGroup>& gradients() const { return gradients_; }
 
   /// Collective. Throws Error on all ranks where their lines differ (distributed/agreement.h).
   void verify(const std::string& what, const std::vector<std::string>& lines);
@@ -35,7 +37,7 @@ class Ranks {
 
  private:
   distributed::World world_;
-  std::shared_ptr<distributed::ProcessGroup> group_;
+  std::shared_ptr<distributed::ProcessGroup> group_, gradients_;
 };
 
 /// The same settings, made those of this rank: its share of the cores, and files that do not collide with others'.

@@ -182,10 +182,22 @@ void add_ranks(Table& table, Settings& s) {
       .row("interface", s.interface, any_text("a network interface's name or address"),
            "Of this rank [the one that routes to where ranks meet]")
       .of_one_process();
-  table.row("backend", s.backend, one_of({"gloo"}), "What gradients travel through [gloo]");
+  table.row("backend", s.backend, one_of({"gloo", "mpi"}),
+            "What gradients travel through [gloo]; mpi: to be started by mpirun or srun");
   table.row("bucket-cap-mb", s.bucket_cap_mb, not_negative(),
             "MiB of gradients that travel together, 0: each alone [25]");
   table.row("first-bucket-mb", s.first_bucket_mb, not_negative(), "The same for the bucket that is reduced first [1]");
+  table.row("bucket-order", s.bucket_order, one_of({"reverse", "observed"}),
+            "How parameters fill buckets [reverse]: last registered first, or as they arrived in the first update");
+  table.row("no-overlap", s.no_overlap, on_or_off(), "Send gradients after backward, not while it computes");
+  table.row("find-unused-parameters", s.find_unused_parameters, on_or_off(),
+            "Let the loss leave out parameters, other ones on each rank");
+  table.row("static-graph", s.static_graph, on_or_off(), "All updates use the parameters that the first one used");
+  table.row("round-robin-groups", s.round_robin_groups, between(1, 64), "Process groups that take turns [1]");
+  table.row("comm-hook", s.comm_hook, one_of({"none", "bf16", "fp16"}),
+            "What gradients are rounded to on the wire [none]");
+  table.row("check-collectives", s.check_collectives, on_or_off(),
+            "Compare what ranks are about to send before each collective");
   table.row("no-broadcast-buffers", s.no_broadcast_buffers, on_or_off(),
             "Leave each rank its own batch-norm statistics between evaluations");
   table.row("timeout-s", s.timeout_s, between(1, 1000000), "Seconds that any wait on another rank may take [300]")

@@ -44,6 +44,11 @@ struct Settings {
   std::string backend = "gloo";
   double bucket_cap_mb = 25, first_bucket_mb = 1;
   bool no_broadcast_buffers = false;
+  std::string bucket_order = "reverse";
+  bool no_overlap = false, find_unused_parameters = false, static_graph = false;
+  std::int64_t round_robin_groups = 1;
+  std::string comm_hook = "none";
+  bool check_collectives = false;
   std::int64_t timeout_s = 300;
 
   // Optimization.

@@ -36,6 +36,18 @@ void check_finite(const char* what, double value, const UpdateReport& report) {
         what, value, report.step, report.epoch);
 }
 
+distributed::DataParallelOptions data_parallel_options(const Settings& settings) {
+  return {.bucket_cap_mb = settings.bucket_cap_mb,
+          .first_bucket_mb = settings.first_bucket_mb,
+          .broadcast_buffers = !settings.no_broadcast_buffers,
+          .bucket_order = settings.bucket_order == "observed" ? distributed::BucketOrder::observed
+                                                              : distributed::BucketOrder::reverse,
+          .overlap = !settings.no_overlap,
+          .find_unused_parameters = settings.find_unused_parameters,
+          .static_graph = settings.static_graph,
+          .comm_hook = distributed::make_comm_hook(settings.comm_hook)};
+}
+
 data::Sampler make_sampler(const Settings& settings, const Ranks& ranks, const DataSource& source) {
   return data::Sampler({.samples = source.train->size(),
                         .batch_size = settings.batch_size,
@@ -96,10 +108,7 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
       progress_(progress),
       checkpoints_(checkpoints),
       stop_(stop),
-      ddp_(*state.model, ranks.group(),
-           {.bucket_cap_mb = settings.bucket_cap_mb,
-            .first_bucket_mb = settings.first_bucket_mb,
-            .broadcast_buffers = !settings.no_broadcast_buffers}),
+      ddp_(*state.model, ranks.gradients(), data_parallel_options(settings)),
       parameters_(state.model->parameters()),
       sampler_(make_sampler(settings, ranks, data)),
       loader_(data.train, sampler_, {.accumulation_steps = settings.accumulation_steps}) {}
