@@ -1,10 +1,10 @@
 // Groups over MPI: runs programs/mpi_cases under mpirun. Not built where there is no MPI.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
