@@ -43,19 +43,19 @@ const std::array<MPI_Datatype, kDTypes>& types() {
 }
 
 // MPI_User_function: second = first (op) second.
-template <ReduceOp kOp>
+template <ReduceOp Op>
 void reduce(void* first, void* second, int* numel, MPI_Datatype* type) {
   const auto& table = types();
   const auto dtype = static_cast<DType>(std::find(table.begin(), table.end(), *type) - table.begin());
-  reduce_pair(kOp, dtype, second, first, second, *numel);
+  reduce_pair(Op, dtype, second, first, second, *numel);
 }
 
-template <ReduceOp kOp>
+template <ReduceOp Op>
 MPI_Op own_op() {
   static const MPI_Op op = [] {
-    const bool commutes = kOp == ReduceOp::sum || kOp == ReduceOp::product;
+    const bool commutes = Op == ReduceOp::sum || Op == ReduceOp::product;
     MPI_Op made = MPI_OP_NULL;
-    MPI_Op_create(&reduce<kOp>, commutes ? 1 : 0, &made);
+    MPI_Op_create(&reduce<Op>, commutes ? 1 : 0, &made);
     return made;
   }();
   return op;

@@ -135,7 +135,7 @@ void MpiRunner::reduce_scatter(const Job& job) {
   const std::int64_t numel = collective.output.numel();
   const auto item = static_cast<std::int64_t>(core::item_size(dtype));
   scale_in_place(dtype, job.data, collective.scale, collective.tensor.numel());
-  if (numel <= most_elements_) {
+  if (collective.tensor.numel() <= most_elements_) {
     return complete("MPI_Ireduce_scatter_block", MpiWaiting::for_numbers, [&](MPI_Request* request) {
       return MPI_Ireduce_scatter_block(job.data, job.output, static_cast<int>(numel), mpi_type(dtype),
                                        mpi_op(collective.op, dtype), communicator_, request);

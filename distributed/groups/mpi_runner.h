@@ -15,9 +15,10 @@ namespace tandem::distributed {
 
 class MpiRunner final : public JobRunner {
  public:
-  static constexpr std::int64_t kMostElements = std::int64_t{1} << 30;
+  /// So that bytes fit into int too, in which some parts of MPI libraries count.
+  static constexpr std::int64_t kMostElements = std::int64_t{1} << 27;
 
-  /// `most_elements`: of one call of MPI, which counts in int; longer tensors go in pieces.
+  /// `most_elements`: of one call of MPI; longer tensors go in pieces.
   MpiRunner(MpiProcess& process, MPI_Comm communicator, std::int64_t most_elements = kMostElements);
   ~MpiRunner() override;
 

@@ -1,4 +1,5 @@
 // Ranks that are about to do different things, in every way, at three ranks that are threads.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,8 +13,11 @@
 #include "tandem/core/tensor.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/groups/checked_group.h"
+#include "tandem/distributed/groups/gloo_group.h"
 #include "tandem/distributed/groups/round_robin_group.h"
 #include "tandem/distributed/groups/thread_group.h"
+#include "tandem/distributed/stores/memory_store.h"
+#include "tests/distributed/eventually.h"
 #include "tests/distributed/group_cases.h"
 #include "tests/errors.h"
 
@@ -24,7 +28,9 @@ using tandem::core::DType;
 using tandem::core::Tensor;
 using tandem::distributed::GroupOptions;
 using tandem::distributed::make_checked_group;
+using tandem::distributed::make_gloo_group;
 using tandem::distributed::make_round_robin_group;
+using tandem::distributed::MemoryStore;
 using tandem::distributed::PeerError;
 using tandem::distributed::ProcessGroup;
 using tandem::distributed::ReduceOp;
@@ -78,6 +84,7 @@ struct Three {
       works.push_back(rank == odd_rank ? odd(group) : usual(group));
     }
     std::vector<std::string> errors;
+    errors.reserve(works.size());
     for (const WorkPtr& work : works) errors.push_back(error_of([&] { work->wait(); }));
     return errors;
   }
@@ -92,8 +99,8 @@ void expect_difference(const std::function<WorkPtr(ProcessGroup&)>& usual, const
   for (int odd_rank = 0; odd_rank < 3; ++odd_rank) {
     Three three;
     const std::string first = odd_rank == 0 ? odd_text : usual_text, other = odd_rank == 0 ? usual_text : odd_text;
-    const std::string expected = "collective 0 of world/ddp: rank 0 is at " + first + ", rank " +
-                                 std::to_string(odd_rank == 0 ? 1 : odd_rank) + " at " + other;
+    const std::string expected = fmt::format("collective 0 of world/ddp: rank 0 is at {}, rank {} at {}", first,
+                                             odd_rank == 0 ? 1 : odd_rank, other);
     for (const std::string& error : three.errors_of(usual, odd_rank, odd)) EXPECT_EQ(error, expected);
   }
 }
@@ -211,9 +218,28 @@ TEST(CheckedGroupDifference, CountsAndStops) {
   }
 }
 
+// Over connections that each rank closes as soon as it knows.
+TEST(CheckedGroupDifference, IsSaidOnAllRanksAlsoWhenTheFirstToKnowLeaves) {
+  for (int round = 0; round < 10; ++round) {
+    const auto store = std::make_shared<MemoryStore>();
+    const auto errors = tandem::testing::run_threads(3, [&](int rank) {
+      const auto group = make_checked_group(
+          make_gloo_group("gradients", {.rank = rank, .size = 3, .store = store, .address = "127.0.0.1"},
+                          {.timeout = 60s, .watch = nullptr}));
+      group->all_reduce(Tensor::zeros({1000}))->wait();
+      group->all_reduce(Tensor::zeros({rank == round % 3 ? 2 : 1000}))->wait();
+    });
+    const std::string usual = "all_reduce (sum, float32 [1000])", odd = "all_reduce (sum, float32 [2])";
+    const std::string expected = "collective 1 of gradients: rank 0 is at " + (round % 3 == 0 ? odd : usual) +
+                                 ", rank " + (round % 3 == 2 ? "2" : "1") + " at " + (round % 3 == 0 ? usual : odd);
+    for (const std::string& error : errors) EXPECT_EQ(error, expected);
+  }
+}
+
 TEST(CheckedGroupWork, SaysWhatTheCollectiveSent) {
   Three three;
   std::vector<WorkPtr> works;
+  works.reserve(3);
   for (const GroupPtr& group : three.groups) works.push_back(group->all_reduce(Tensor::zeros({3000})));
   for (const WorkPtr& work : works) {
     work->wait();
@@ -258,8 +284,10 @@ TEST(CheckedGroupWork, WrapsGroupsThatTakeTurns) {
 TEST(CheckedGroupFailure, DuplicatesCheckToo) {
   Three three;
   std::vector<GroupPtr> others;
+  others.reserve(3);
   for (const GroupPtr& group : three.groups) others.push_back(group->duplicate("loss"));
   std::vector<WorkPtr> works;
+  works.reserve(3);
   for (const GroupPtr& group : others) works.push_back(group->barrier(group->rank() == 1 ? "b" : "a"));
   for (const WorkPtr& work : works)
     TANDEM_EXPECT_ERROR(work->wait(), "collective 0 of loss: rank 0 is at barrier of a, rank 1 at barrier of b");
@@ -281,6 +309,7 @@ TEST(CheckedGroupFailure, WhoDoesNotComeIsNamedWithWhatIsWaitedFor) {
 TEST(CheckedGroupFailure, AbortWakesEverythingFromAnotherThread) {
   Three three;
   std::vector<WorkPtr> works;
+  works.reserve(20);
   for (int i = 0; i < 20; ++i) works.push_back(three.groups[0]->barrier());
   std::thread aborter([&] { three.groups[0]->abort("rank 5 ran out of memory"); });
   for (const WorkPtr& work : works) TANDEM_EXPECT_ERROR(work->wait(), "rank 5 ran out of memory");
@@ -291,6 +320,7 @@ TEST(CheckedGroupFailure, AbortWakesEverythingFromAnotherThread) {
 TEST(CheckedGroupFailure, DestructionEndsWhatIsPending) {
   Three three;
   std::vector<WorkPtr> works;
+  works.reserve(20);
   for (int i = 0; i < 20; ++i) works.push_back(three.groups[0]->barrier());
   three.groups[0].reset();
   for (const WorkPtr& work : works) TANDEM_EXPECT_ERROR(work->wait(), "the group was destroyed on this rank");

@@ -97,6 +97,7 @@ struct Halves {
 TEST(RoundRobinTurns, EachCollectiveGoesToTheNextGroup) {
   Halves halves(3);
   std::vector<WorkPtr> works;
+  works.reserve(6);
   for (int i = 0; i < 6; ++i) works.push_back(halves.round_robin->barrier());
   for (const int i : {2, 0, 1, 5, 4, 3}) {  // group 2's first, while those before it wait
     const auto index = static_cast<std::size_t>(i);
@@ -133,6 +134,7 @@ TEST(RoundRobinTurns, SendsKeepToTheFirstGroupAndTakeNoTurn) {
 TEST(RoundRobinFailure, AFailureOfOneGroupEndsTheOthers) {
   Halves halves(3);
   std::vector<WorkPtr> works;
+  works.reserve(3);
   for (int i = 0; i < 3; ++i) works.push_back(halves.round_robin->all_reduce(Tensor::zeros({10})));
   halves.others[1].reset();  // only this one
   const std::string lost = "all_reduce 0 of gradients (group 2 of 3): lost the connection to rank 1: it left the group";
