@@ -1,7 +1,7 @@
 # Installs the libraries, their public headers, the programs, and what find_package(Tandem) reads.
 #
 # Kernels' own headers (folders named cpu and cuda) stay behind: they may show Eigen's types, whose layout follows -march, and a
-# user would need oneDNN's headers. Eigen and nlohmann-json are compiled in; what a user must still link is in tandem-config.cmake.in.
+# user would need oneDNN's headers. So do those of the folder mpi. Eigen and nlohmann-json are compiled in; what a user must still link is in tandem-config.cmake.in.
 include(CMakePackageConfigHelpers)
 
 get_property(folders GLOBAL PROPERTY TANDEM_FOLDERS)
@@ -12,7 +12,7 @@ install(TARGETS ${libraries} EXPORT TandemTargets ARCHIVE DESTINATION ${CMAKE_IN
 install(EXPORT TandemTargets NAMESPACE Tandem:: DESTINATION ${package_dir})
 foreach(folder IN LISTS folders)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder}
-    FILES_MATCHING PATTERN "*.h" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE)
+    FILES_MATCHING PATTERN "*.h" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE PATTERN "mpi" EXCLUDE)
 endforeach()
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tandem-config.cmake.in ${PROJECT_BINARY_DIR}/TandemConfig.cmake

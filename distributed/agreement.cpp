@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include "tandem/distributed/error.h"
+
 namespace tandem::distributed {
 namespace {
 
@@ -65,8 +67,8 @@ void verify_agreement(ProcessGroup& group, const std::string& what, std::span<co
   const std::vector<std::string> first = lines_of(group, 0, lines), differing = lines_of(group, rank, lines);
   std::size_t line = 0;
   while (line_or_none(first, line) == line_or_none(differing, line)) ++line;
-  core::fail("{} differ: rank 0 has {}, rank {} has {}", what, line_or_none(first, line), rank,
-             line_or_none(differing, line));
+  throw SharedError(fmt::format("{} differ: rank 0 has {}, rank {} has {}", what, line_or_none(first, line), rank,
+                                line_or_none(differing, line)));
 }
 
 }  // namespace tandem::distributed

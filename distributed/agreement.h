@@ -8,7 +8,7 @@
 
 namespace tandem::distributed {
 
-/// Collective. Throws Error, the same on all ranks, where their lines differ: what rank 0 has and what the first rank
+/// Collective. Throws SharedError, on all ranks, where their lines differ: what rank 0 has and what the first rank
 /// that differs has, at the first line where they do. `what` begins the message: "DistributedDataParallel: the models".
 /// Costs one small all-gather where all is well.
 void verify_agreement(ProcessGroup& group, const std::string& what, std::span<const std::string> lines);

@@ -18,4 +18,11 @@ class TimeoutError : public PeerError {
   using PeerError::PeerError;
 };
 
+/// Every rank throws it by itself, the same: ranks that compared notes and differ, a loss that is no longer finite.
+/// Nobody needs to be told.
+class SharedError : public core::Error {
+ public:
+  using Error::Error;
+};
+
 }  // namespace tandem::distributed

@@ -4,7 +4,8 @@
 // must be the same on all ranks; collectives of different groups do not wait for each other. Tensors must be dense, of
 // one size and dtype on all ranks, lie the same way in memory, and stay untouched until their Work has ended.
 //
-// Kinds, in distributed/groups/: Gloo over TCP, and ranks that are threads of one process.
+// Kinds, in distributed/groups/: Gloo over TCP, MPI, and ranks that are threads of one process; groups that take turns,
+// and one that compares what ranks are about to do.
 #pragma once
 
 #include <map>

@@ -9,8 +9,8 @@
 
 #include "tandem/core/error.h"
 #include "tandem/distributed/error.h"
-#include "tandem/distributed/groups/mpi_process.h"
-#include "tandem/distributed/groups/mpi_runner.h"
+#include "tandem/distributed/groups/mpi/mpi_process.h"
+#include "tandem/distributed/groups/mpi/mpi_runner.h"
 #include "tandem/distributed/groups/queued_group.h"
 
 namespace tandem::distributed {

@@ -29,9 +29,10 @@ ONLY_IN = {
 NOT_AN_OPERATOR = {"broadcast", "dispatch", "pool_windows"}
 
 SOURCES = {".h", ".cpp", ".cuh", ".cu"}
-KERNEL_FOLDERS = {"cpu", "cuda"}
+# Folders whose headers are not installed: kernels, and what needs a library that users need not have.
+PRIVATE_FOLDERS = {"cpu", "cuda", "mpi"}
 # What the libraries are built with and their users need not have (the PRIVATE dependencies in CMakeLists.txt).
-PRIVATE_HEADERS = re.compile(r"(unsupported/)?Eigen/|(oneapi/)?dnnl|nlohmann/|zlib\.h|gloo/")
+PRIVATE_HEADERS = re.compile(r"(unsupported/)?Eigen/|(oneapi/)?dnnl|nlohmann/|zlib\.h|gloo/|mpi\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -47,7 +48,7 @@ def includes_of(path):
 
 
 def is_public_header(path, root):
-    return path.suffix == ".h" and not KERNEL_FOLDERS & set(path.relative_to(root).parts[:-1])
+    return path.suffix == ".h" and not PRIVATE_FOLDERS & set(path.relative_to(root).parts[:-1])
 
 
 def check_spelling(folder, delimiter, name):
@@ -75,7 +76,7 @@ def check_edge(folder, stem, name):
 def check_public(name):
     if PRIVATE_HEADERS.match(name):
         yield f"a public header includes {name}, which users need not have"
-    if name.startswith("tandem/") and KERNEL_FOLDERS & set(name.split("/")):
+    if name.startswith("tandem/") and PRIVATE_FOLDERS & set(name.split("/")):
         yield f"a public header includes {name}, which is not installed"
 
 

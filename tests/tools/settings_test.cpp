@@ -69,7 +69,7 @@ TEST(Settings, the_last_of_a_flag_counts) {
 }
 
 TEST(Settings, bad_values_name_flag_value_and_what_is_allowed) {
-  expect_usage_error({"--model", "resnet19"}, {"--model", "'resnet19'", "mlp, convnet"});
+  expect_usage_error({"--model", "resnet19"}, {"--model", "'resnet19'", "mlp, mlp-large, convnet"});
   expect_usage_error({"--optimizer", "sdg"}, {"--optimizer", "'sdg'", "sgd, adam, adamw"});
   expect_usage_error({"--data", "imagenet"}, {"--data", "'imagenet'", "fashion-mnist", "tensors:FILE"});
   expect_usage_error({"--data", "tensors:"}, {"--data", "'tensors:'"});
@@ -139,7 +139,7 @@ TEST(Settings, config_errors_name_file_key_and_what_is_allowed) {
   expect_config_error(R"({"batch-size": null})", {"null", "a whole number"});
   expect_config_error(R"({"lr": [1]})", {"\"lr\"", "[1]", "a number"});
   expect_config_error(R"({"nesterov": 1})", {"\"nesterov\"", "true or false"});
-  expect_config_error(R"({"model": "vgg"})", {"\"model\"", "\"vgg\"", "mlp, convnet"});
+  expect_config_error(R"({"model": "vgg"})", {"\"model\"", "\"vgg\"", "mlp, mlp-large, convnet"});
   expect_config_error("batch-size: 16", {"not valid JSON"});
   expect_config_error("", {"not valid JSON"});
   expect_config_error("[1, 2]", {"needs an object"});

@@ -13,7 +13,7 @@ TEST_F(TrainRanks, mpi_trains_as_one_process) {
   for (const std::string flags :
        {"", "--bucket-order observed --find-unused-parameters --bucket-cap-mb 0", "--round-robin-groups 2"}) {
     const Outcome outcome = shell(
-        fmt::format("MASTER_ADDR=127.0.0.1 MASTER_PORT={} '{}' --allow-run-as-root --oversubscribe -n 2 '{}' ",
+        fmt::format("TMPDIR=. MASTER_ADDR=127.0.0.1 MASTER_PORT={} '{}' --allow-run-as-root --oversubscribe -n 2 '{}' ",
                     free_port(), TANDEM_MPIRUN, TANDEM_TRAIN) +
         common + flags + " --backend mpi --batch-size 2 --accumulation-steps 2 --save-weights many.w --metrics many.m");
     EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;

@@ -6,6 +6,7 @@
 #include "tandem/autograd/grad_mode.h"
 #include "tandem/core/recorder.h"
 #include "tandem/data/loader.h"
+#include "tandem/distributed/error.h"
 #include "tandem/nn/loss.h"
 
 namespace tandem::train {
@@ -73,8 +74,9 @@ std::optional<Evaluation> evaluate(Ranks& ranks, nn::Module& model, const std::s
   if (outputs) ranks.group()->all_reduce(*outputs, {.label = "outputs"})->wait();  // each row is one rank's, else zero
   const auto samples = static_cast<double>(dataset->size());
   if (!std::isfinite(sum[0]))
-    core::fail("the evaluation's loss is {}: the weights or the data hold values that are not finite or too large",
-               sum[0] / samples);
+    throw distributed::SharedError(
+        fmt::format("the evaluation's loss is {}: the weights or the data hold values that are not finite or too large",
+                    sum[0] / samples));
   return Evaluation{.loss = sum[0] / samples, .accuracy = sum[1] / samples};
 }
 

@@ -68,7 +68,8 @@ std::optional<std::filesystem::path> resume(const Settings& settings, const Rank
 void check_weights(const nn::Module& model) {
   for (const auto& [name, variable] : model.named_parameters())
     if (!std::isfinite(core::sum_of_squares(variable.data())))
-      core::fail("{} holds values that are not finite or too large after the last update: training diverged", name);
+      throw distributed::SharedError(fmt::format(
+          "{} holds values that are not finite or too large after the last update: training diverged", name));
 }
 
 void save_gradients(const std::string& path, const nn::Module& model) {
@@ -102,6 +103,14 @@ void verify_ranks(Ranks& ranks, const Settings& settings, const DataSource& data
                 fmt::format("checkpoints up to step {}", state.step())});
 }
 
+// All ranks end with the same error: in good order, so that none of them takes another's end for a failure.
+void leave_together(Ranks& ranks) {
+  try {
+    ranks.world().leave();
+  } catch (const core::Error&) {  // one did not come; what it ends with counts less than why all of them end
+  }
+}
+
 // Runs `part`. What it throws is told to the other ranks at once, while the groups through which they would notice
 // otherwise, as a lost connection, still live.
 template <class Part>
@@ -109,6 +118,9 @@ auto telling_others(Ranks& ranks, Part&& part) {
   try {
     return part();
   } catch (const distributed::PeerError&) {
+    throw;
+  } catch (const distributed::SharedError&) {
+    leave_together(ranks);
     throw;
   } catch (const std::exception& error) {
     ranks.world().fail(error.what());

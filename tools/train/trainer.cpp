@@ -6,6 +6,7 @@
 
 #include "tandem/autograd/engine.h"
 #include "tandem/core/recorder.h"
+#include "tandem/distributed/error.h"
 #include "tandem/nn/loss.h"
 #include "tandem/optim/clip_grad.h"
 
@@ -30,10 +31,10 @@ class Phase {
 
 void check_finite(const char* what, double value, const UpdateReport& report) {
   if (!std::isfinite(value))
-    core::fail(
-        "the {} is {} at step {} (epoch {}): training diverged; a lower --lr, --warmup-steps or --clip-grad-norm may "
-        "help",
-        what, value, report.step, report.epoch);
+    throw distributed::SharedError(
+        fmt::format("the {} is {} at step {} (epoch {}): training diverged; a lower --lr, --warmup-steps or "
+                    "--clip-grad-norm may help",
+                    what, value, report.step, report.epoch));
 }
 
 distributed::DataParallelOptions data_parallel_options(const Settings& settings) {

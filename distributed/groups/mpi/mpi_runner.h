@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tandem/distributed/groups/job_runner.h"
-#include "tandem/distributed/groups/mpi_process.h"
+#include "tandem/distributed/groups/mpi/mpi_process.h"
 
 namespace tandem::distributed {
 

@@ -1,5 +1,5 @@
 // Start and end of MPI.
-#include "tandem/distributed/groups/mpi_process.h"
+#include "tandem/distributed/groups/mpi/mpi_process.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // The table of types, and the operations that MPI calls.
-#include "tandem/distributed/groups/mpi_reduction.h"
+#include "tandem/distributed/groups/mpi/mpi_reduction.h"
 
 #include <algorithm>
 #include <array>

@@ -1,12 +1,12 @@
 // Each collective as a request that is started and tested.
-#include "tandem/distributed/groups/mpi_runner.h"
+#include "tandem/distributed/groups/mpi/mpi_runner.h"
 
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <limits>
 
-#include "tandem/distributed/groups/mpi_reduction.h"
+#include "tandem/distributed/groups/mpi/mpi_reduction.h"
 #include "tandem/distributed/groups/reduce_kernels.h"
 
 namespace tandem::distributed {
