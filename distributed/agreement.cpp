@@ -1,6 +1,7 @@
 #include "tandem/distributed/agreement.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -32,10 +33,25 @@ std::vector<std::int64_t> gather(ProcessGroup& group, std::int64_t number) {
   return all.to_vector<std::int64_t>();
 }
 
+std::string join(std::span<const std::string> lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + '\n';
+  return text;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end == text.npos ? end : end + 1;
+  }
+  return lines;
+}
+
 /// Rank `root`'s lines.
 std::vector<std::string> lines_of(ProcessGroup& group, int root, std::span<const std::string> mine) {
-  std::string text;
-  for (const std::string& line : mine) text += line + '\n';
+  std::string text = join(mine);
   Tensor size = Tensor::from(std::vector{static_cast<std::int64_t>(text.size())});
   group.broadcast(size, root, "agreement")->wait();
   text.resize(static_cast<std::size_t>(size.item()));
@@ -43,20 +59,43 @@ std::vector<std::string> lines_of(ProcessGroup& group, int root, std::span<const
   std::memcpy(bytes.mutable_raw_data(), text.data(), text.size());
   group.broadcast(bytes, root, "agreement")->wait();
   std::memcpy(text.data(), bytes.raw_data(), text.size());
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
+  return split(text);
 }
 
 std::string line_or_none(const std::vector<std::string>& lines, std::size_t index) {
   return index < lines.size() ? lines[index] : "nothing there";
 }
 
+[[noreturn]] void throw_difference(const std::string& what, const std::vector<std::string>& first, int rank,
+                                   const std::vector<std::string>& differing) {
+  std::size_t line = 0;
+  while (line_or_none(first, line) == line_or_none(differing, line)) ++line;
+  throw SharedError(fmt::format("{} differ: rank 0 has {}, rank {} has {}", what, line_or_none(first, line), rank,
+                                line_or_none(differing, line)));
+}
+
+/// The value of a key that another rank is about to set.
+std::string await(World& world, const std::string& key, std::chrono::steady_clock::time_point deadline, int rank) {
+  constexpr Milliseconds kSlice{200};  // a failure ends the wait within this
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (const auto value = world.store().get(key, kSlice)) return *value;
+    if (const auto failure = world.watch().failure()) throw PeerError(failure->cause);
+  }
+  throw TimeoutError(fmt::format("rank {} did not come to compare {}", rank, key));
+}
+
 }  // namespace
+
+void verify_agreement(World& world, const std::string& topic, const std::string& what,
+                      std::span<const std::string> lines, Milliseconds timeout) {
+  const auto key = [&](int rank) { return fmt::format("agreement/{}/{}", topic, rank); };
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  world.store().set(key(world.rank()), join(lines));
+  const std::vector<std::string> first = split(await(world, key(0), deadline, 0));
+  for (int rank = 1; rank < world.size(); ++rank)
+    if (const auto other = split(await(world, key(rank), deadline, rank)); other != first)
+      throw_difference(what, first, rank, other);
+}
 
 void verify_agreement(ProcessGroup& group, const std::string& what, std::span<const std::string> lines) {
   const std::vector<std::int64_t> fingerprints = gather(group, fingerprint(lines));
@@ -65,10 +104,7 @@ void verify_agreement(ProcessGroup& group, const std::string& what, std::span<co
   if (other == fingerprints.end()) return;
   const int rank = static_cast<int>(other - fingerprints.begin());
   const std::vector<std::string> first = lines_of(group, 0, lines), differing = lines_of(group, rank, lines);
-  std::size_t line = 0;
-  while (line_or_none(first, line) == line_or_none(differing, line)) ++line;
-  throw SharedError(fmt::format("{} differ: rank 0 has {}, rank {} has {}", what, line_or_none(first, line), rank,
-                                line_or_none(differing, line)));
+  throw_difference(what, first, rank, differing);
 }
 
 }  // namespace tandem::distributed

@@ -9,6 +9,11 @@
 namespace tandem::distributed {
 namespace {
 
+std::shared_ptr<ProcessGroup> duplicate_of(const std::shared_ptr<ProcessGroup>& group) {
+  if (!group) core::fail("DistributedDataParallel: the group is null");
+  return group->duplicate(group->next_name("ddp"));
+}
+
 std::vector<ReducedParameter> trained_parameters(const nn::Module& module) {
   std::vector<ReducedParameter> trained;
   for (const auto& [name, variable] : module.named_parameters())
@@ -59,9 +64,7 @@ std::string describe(const char* what, const std::string& name, const Tensor& te
 
 DistributedDataParallel::DistributedDataParallel(nn::Module& module, const std::shared_ptr<ProcessGroup>& group,
                                                  const DataParallelOptions& options)
-    : module_(module),
-      group_(group->duplicate(group->next_name("ddp"))),
-      broadcast_buffers_(options.broadcast_buffers) {
+    : module_(module), group_(duplicate_of(group)), broadcast_buffers_(options.broadcast_buffers) {
   verify(options);
   broadcast_state();
   reducer_ = std::make_unique<Reducer>(trained_parameters(module), group_, reducer_options(options));

@@ -56,7 +56,8 @@ class DistributedDataParallel {
   /// What forward() does before the module's own: for modules that take other arguments, to be called before them.
   void before_forward();
 
-  /// While this lives, backwards that begin accumulate locally; where forward ran does not matter. It nests.
+  /// While this lives, which must not be longer than DDP does, backwards that begin accumulate locally; where forward
+  /// ran does not matter. It nests.
   class NoSync {
    public:
     NoSync(NoSync&& other) noexcept : ddp_(std::exchange(other.ddp_, nullptr)) {}

@@ -39,6 +39,10 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters, std::shared_ptr<Proce
   }
 }
 
+Reducer::~Reducer() {
+  if (abandoned_ && !abandoned_->is_done()) group_->abort(why_abandoned_);
+}
+
 void Reducer::assign(std::span<const std::size_t> order) {
   assignment_ = assign_buckets(variables_of(parameters_), order, options_.limits);
   buckets_.clear();
@@ -102,6 +106,7 @@ void Reducer::begin() {
 void Reducer::gradient_is_ready(std::size_t parameter) {
   if (!is_running_) return;
   record_.ready_ns[parameter] = now_ns();
+  last_ready_ = parameter;
   mark_ready(parameter);
 }
 
@@ -174,10 +179,15 @@ void Reducer::check_all_launched() const {
 // this one.
 void Reducer::abandon(const std::string& cause) {
   if (!std::exchange(is_running_, false)) return;
+  const bool any_came = std::any_of(record_.ready_ns.begin(), record_.ready_ns.end(), [](auto ns) { return ns > 0; });
+  const std::string where =
+      any_came ? fmt::format(" (after the gradient of {})", parameters_[last_ready_].name) : std::string();
+  why_abandoned_ =
+      fmt::format("synced backward {} failed on rank {}: {}{}", record_.iteration, group_->rank(), cause, where);
   if (launched_ == 0) {
     abandoned_ = group_->barrier(fmt::format("synced backward {} failed: {}", record_.iteration, cause));
   } else {
-    group_->abort(fmt::format("synced backward {} failed on rank {}: {}", record_.iteration, group_->rank(), cause));
+    group_->abort(why_abandoned_);
   }
   for (Bucket& bucket : buckets_) bucket.work = nullptr;
   unused_.forget();

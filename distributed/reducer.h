@@ -52,6 +52,8 @@ class Reducer final : private autograd::BackwardObserver {
  public:
   /// Throws Error where there are no parameters, or one of them has another owner already.
   Reducer(std::vector<ReducedParameter> parameters, std::shared_ptr<ProcessGroup> group, const ReducerOptions& options);
+  /// Where a synced backward failed on this rank alone, the others are told why.
+  ~Reducer() override;
 
   /// Whether backwards that begin from now on are this rank's own affair: gradients accumulate, nothing is sent.
   void set_local_only(bool local_only) { local_only_ = local_only; }
@@ -113,6 +115,8 @@ class Reducer final : private autograd::BackwardObserver {
   IterationRecord record_;
 
   WorkPtr abandoned_;  // what took the place of an iteration that failed before anything was sent
+  std::string why_abandoned_;
+  std::size_t last_ready_ = 0;  // parameter
   Interval forward_;
   IterationRecord last_;
 

@@ -209,6 +209,7 @@ class CheckedGroup final : public ProcessGroup {
 }  // namespace
 
 std::shared_ptr<ProcessGroup> make_checked_group(std::shared_ptr<ProcessGroup> inner) {
+  if (!inner) core::fail("checked group: the group inside is null");
   return std::make_shared<CheckedGroup>(std::move(inner));
 }
 

@@ -85,12 +85,36 @@ TEST(Line14, an_exception_after_a_launch_aborts_the_group_on_all_ranks) {
         EXPECT_THROW(backward(), std::runtime_error);
         hook.remove();
       } else {
-        expect_peer_error(backward, "synced backward 2 failed on rank 2: user's hook");
+        expect_peer_error(backward, "synced backward 2 failed on rank 2: user's hook (after the gradient of second)");
       }
       expect_peer_error(backward, "synced backward 2 failed on rank 2: user's hook");  // for good
     });
   };
   EXPECT_THROW(run(), core::Error);
+}
+
+TEST(Line14, who_ends_with_a_failed_backward_tells_the_others_why) {
+  const auto run = [] {
+    run_as_threads(3, [](World& world) {
+      Vectors model({{"first", {4}}, {"second", {4}}}, 0);
+      const auto group = group_of(world);
+      const auto one = [&] {
+        DistributedDataParallel ddp(model, group);
+        autograd::Registration hook;
+        if (world.rank() == 1)
+          hook = model.all[0].register_post_accumulate_grad_hook(
+              [](const Variable&) { throw std::runtime_error("user's hook"); });
+        const Variable first = loss_of(model.all[0], 1), second = loss_of(model.all[1], 1);  // is met first
+        (first + second).backward();  // rank 1's DDP goes with the exception
+      };
+      if (world.rank() == 1) {
+        EXPECT_THROW(one(), std::runtime_error);
+        throw std::runtime_error("the end of rank 1");
+      }
+      expect_peer_error(one, "user's hook");
+    });
+  };
+  EXPECT_THROW(run(), std::exception);
 }
 
 TEST(Line14, an_exception_under_no_sync_is_this_ranks_own) {

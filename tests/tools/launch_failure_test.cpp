@@ -152,5 +152,24 @@ TEST_F(LaunchTest, restarts_come_to_an_end) {
   EXPECT_EQ(lines_of(run.err()).size(), 5U) << run.err();
 }
 
+TEST_F(LaunchTest, what_went_into_a_session_of_its_own_goes_too) {
+  Launched run(folder_, shell({"-n", "2"}, "setsid SLEEP & sleep 0.3; if [ $RANK = 1 ]; then exit 4; fi"));
+  EXPECT_EQ(run.wait(), 4) << run.err();
+  EXPECT_EQ(sleepers(sleep_), 0);
+}
+
+TEST_F(LaunchTest, other_signals_are_passed_on_and_end_nothing) {
+  Launched run(folder_,
+               shell({"-n", "2"}, "trap 'echo heard; exit 0' USR1; echo ready; while true; do sleep 0.05; done"));
+  EXPECT_TRUE(eventually([&] {
+    return lines_of(run.out()).size() >= 2 && run.lines_of_rank("[0] ").size() == 1 &&
+           run.lines_of_rank("[1] ").size() == 1;
+  }));
+  run.send(SIGUSR1);
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  for (const char* rank : {"[0] ", "[1] "})
+    EXPECT_EQ(run.lines_of_rank(rank), (std::vector<std::string>{"ready", "heard"}));
+}
+
 }  // namespace
 }  // namespace tandem::launch

@@ -53,12 +53,21 @@ TEST_F(LaunchNodesTest, launchers_must_agree) {
   Launched more(folder_ / "other", node("1", "exit 0", "3"));
   EXPECT_EQ(more.wait(), 2);
   expect_contains(more.last_error(), "told of 2 nodes with 3 ranks each, another one of 2 nodes with 1 ranks each");
+  EXPECT_NE(first.wait(), 0);  // which would wait for node 1 in vain
+  expect_contains(first.last_error(), "-n and --nnodes must be the same on all nodes");
+}
+
+TEST_F(LaunchNodesTest, mistakes_beside_a_run_that_goes_well_are_its_own) {
+  Launched first(folder_, node("0", "SLEEP"));
+  ASSERT_TRUE(eventually([&] { return sleepers(sleep_) == 1; }));
   Launched second(folder_ / "other", node("1", "SLEEP"));
   ASSERT_TRUE(eventually([&] { return sleepers(sleep_) == 2; }));
   fs::create_directory(folder_ / "third");
   Launched twice(folder_ / "third", node("1", "exit 0"));
   EXPECT_EQ(twice.wait(), 2);
   expect_contains(twice.last_error(), "--node-rank 1: another launcher is that node");
+  Launched more(folder_ / "third", node("1", "exit 0", "3"));
+  EXPECT_EQ(more.wait(), 2);
   Launched again(folder_ / "third", node("0", "exit 0"));
   EXPECT_EQ(again.wait(), 1);
   expect_contains(again.last_error(), "port " + port_);

@@ -196,6 +196,8 @@ TEST_F(ByHand, what_does_not_fit_is_named_on_all_ranks) {
   };
   expect(rank(0, 2) + tiny(), rank(1, 2) + tiny() + "--lr 0.5", "rank 0 has --lr 0.01, rank 1 has --lr 0.5", 1, 1);
   expect(rank(0, 2) + tiny(), rank(1, 2) + tiny() + "--synthetic-samples 65", "--synthetic-samples", 1, 1);
+  for (const std::string flag : {"--round-robin-groups 2", "--check-collectives", "--backend mpi", "--comm-hook bf16"})
+    expect(rank(0, 2) + tiny(), rank(1, 2) + tiny() + flag, flag.substr(0, flag.find(' ')), 1, 1);
   expect(rank(0, 2) + tiny(), rank(1, 3) + tiny(), "world size", 3, 1);
 }
 

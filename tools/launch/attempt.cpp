@@ -96,6 +96,8 @@ void Attempt::wait_for_events() {
   handle_lost_output();
   const Signals::Received received = surroundings_.signals.read();
   for (const int number : received.wishes_to_end) handle_signal(number);
+  for (const int number : received.to_pass_on)
+    for (const Rank& rank : ranks_) rank.process->send(number);
   if (received.child_ended) take_endings();
 }
 
@@ -154,7 +156,13 @@ void Attempt::handle_end(Rank& rank, const Ending& ending) {
   rank.process->close_pipes();
   ends_.push_back({.rank = rank.number, .ending = ending, .kind = rank.kind, .last_error = rank.output.last_error()});
   const RankEnd& end = ends_.back();
-  if (interruption_) return;
+  if (interruption_) {
+    // One that was not ready to hear the signal: the others, which are, must not wait for it.
+    if (ending.signal != 0)
+      store_.report(end.rank, fmt::format("rank {} was ended by signal {} ({})", end.rank, ending.signal,
+                                          strsignal(ending.signal)));
+    return;
+  }
   if (end.is_failure()) {
     if (!end.is_echo()) store_.report(end.rank, end.cause());
     fail();
@@ -174,7 +182,7 @@ void Attempt::fail() {
 
 // A rank that ended with 0 is missed by those that still run, where they meet in the store, unless it said goodbye.
 void Attempt::check_early_leavers() {
-  if (has_failed_ || interruption_ || ends_.empty() || !store_.is_used()) return;
+  if (has_failed_ || interruption_ || ends_.empty() || running() == 0 || !store_.is_used()) return;
   for (RankEnd& end : ends_) {
     if (end.is_failure() || store_.has_said_goodbye(end.rank)) continue;
     end.kind = RankEnd::Kind::left_early;

@@ -20,6 +20,7 @@ class Guard {
 
   void add(pid_t group) const;
   void remove(pid_t group) const;
+  pid_t process() const { return process_; }
 
  private:
   int pipe_ = -1;

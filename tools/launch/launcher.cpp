@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tools/launch/attempt.h"
+#include "tools/launch/orphans.h"
 #include "tools/launch/rank_environment.h"
 
 namespace tandem::launch {
@@ -53,6 +54,7 @@ Verdict run_attempts(const Options& options, std::unique_ptr<RunStore> store, co
     if (restart == 0) print_settings(options, *store, surroundings.output);
     Attempt attempt(options, restart, *store, surroundings);
     Verdict verdict = attempt.run();
+    kill_orphans(surroundings.guard.process());
     if (options.nodes > 1) store->wait_for_others();
     store.reset();
     if (verdict.code == 0 || verdict.is_interruption || restart == options.max_restarts) return verdict;
@@ -67,6 +69,7 @@ Verdict run_attempts(const Options& options, std::unique_ptr<RunStore> store, co
 int launch(const Options& options) {
   make_log_folder(options);
   Guard guard;
+  adopt_orphans();
   if (options.node_rank > 0)
     std::fputs(fmt::format("launch: looks for node 0 on {}\n", *options.master_addr).c_str(), stderr);
   auto store = std::make_unique<RunStore>(options);  // a signal may end this wait: nothing runs yet

@@ -54,10 +54,17 @@ RunStore::~RunStore() = default;
 void RunStore::check_nodes(const Options& options) {
   const std::string own = fmt::format("{} nodes with {} ranks each", options.nodes, options.ranks);
   const auto first = client().compare_and_set("launch/nodes", std::nullopt, own);
-  if (first && *first != own)
+  const std::string node_key = fmt::format("launch/node/{}", options.node_rank);
+  if (first && *first != own) {
+    // The others wait for this node, unless there is one already and this is a mistake beside a run that goes well.
+    if (!client().get(node_key, Milliseconds(0)))
+      report(-1,
+             fmt::format("node {} was told of {}, another node of {}: -n and --nnodes must be the same on all nodes",
+                         options.node_rank, own, *first));
     fail_usage("this launcher was told of {}, another one of {}: -n and --nnodes must be the same on all nodes", own,
                *first);
-  if (client().add(fmt::format("launch/node/{}", options.node_rank), 1) > 1)
+  }
+  if (client().add(node_key, 1) > 1)
     fail_usage("--node-rank {}: another launcher is that node; each needs a number of its own from 0 to {}",
                options.node_rank, options.nodes - 1);
 }

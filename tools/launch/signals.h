@@ -8,8 +8,8 @@ namespace tandem::launch {
 
 class Signals {
  public:
-  /// From now on SIGINT, SIGTERM, SIGHUP (unless it was ignored: nohup) and SIGCHLD are read here, in this thread and
-  /// those that it will start; SIGPIPE is ignored. Throws Error.
+  /// From now on SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it was ignored: nohup), SIGUSR1, SIGUSR2 and SIGCHLD are read
+  /// here, in this thread and those that it will start; SIGPIPE is ignored. Throws Error.
   Signals();
   ~Signals();
   Signals(const Signals&) = delete;
@@ -17,7 +17,8 @@ class Signals {
 
   int fd() const { return fd_; }
   struct Received {
-    std::vector<int> wishes_to_end;  ///< SIGINT, SIGTERM, SIGHUP, as they came
+    std::vector<int> wishes_to_end;  ///< SIGINT, SIGTERM, SIGQUIT, SIGHUP, as they came
+    std::vector<int> to_pass_on;     ///< SIGUSR1, SIGUSR2
     bool child_ended = false;
   };
   /// Does not wait.

@@ -11,9 +11,10 @@ namespace tandem::train {
 namespace {
 
 constexpr const char* kDescription =
-    "Trains a network: one process, on the processor.\n"
-    "A step is one update, computed from accumulation-steps micro-steps of batch-size samples each.\n"
-    "Exit codes: 0 done, 1 failed (the last line on stderr says why), 2 wrong usage, 128 + N ended by signal N.";
+    "Trains a network: one rank of a run. Alone, or with others under launch, torchrun, mpirun, srun, or by hand.\n"
+    "A step is one update, computed from accumulation-steps micro-steps of batch-size samples on each rank.\n"
+    "Exit codes: 0 done, 1 failed (the last line on stderr says why), 2 wrong usage, 3 another rank failed, 128 + N "
+    "ended by signal N.";
 // config.json has this beside the settings.
 constexpr const char* kVersions = "versions";
 

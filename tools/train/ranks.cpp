@@ -8,6 +8,7 @@
 #include "tandem/distributed/agreement.h"
 #include "tandem/distributed/groups/checked_group.h"
 #include "tandem/distributed/groups/round_robin_group.h"
+#include "tools/train/command_line.h"
 
 namespace tandem::train {
 namespace {
@@ -45,11 +46,18 @@ Group make_gradients(const Settings& settings, distributed::World& world, const 
   return checked(settings, distributed::make_round_robin_group("gradients", std::move(in_turn)));
 }
 
+// Before groups are made, since settings decide which.
+Group make_group(const Settings& settings, distributed::World& world) {
+  distributed::verify_agreement(world, "settings", "the ranks' settings", settings_of_run(settings),
+                                distributed::Milliseconds(settings.timeout_s * 1000));
+  return checked(settings, world.make_group("world"));
+}
+
 }  // namespace
 
 Ranks::Ranks(const Settings& settings)
     : world_(rank_settings(settings)),
-      group_(checked(settings, world_.make_group("world"))),
+      group_(make_group(settings, world_)),
       gradients_(make_gradients(settings, world_, group_)) {}
 
 void Ranks::verify(const std::string& what, const std::vector<std::string>& lines) {

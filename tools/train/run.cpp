@@ -7,7 +7,6 @@
 #include "tandem/core/parallel.h"
 #include "tandem/data/safetensors.h"
 #include "tandem/distributed/error.h"
-#include "tools/train/command_line.h"
 #include "tools/train/forced_end.h"
 #include "tools/train/overview.h"
 #include "tools/train/ranks.h"
@@ -96,8 +95,7 @@ void evaluate_at_end(const Settings& settings, Ranks& ranks, const DataSource& d
 }
 
 // Before the first update: what would make ranks compute different things, named while nothing is lost.
-void verify_ranks(Ranks& ranks, const Settings& settings, const DataSource& data, const TrainingState& state) {
-  ranks.verify("the ranks' settings", settings_of_run(settings));
+void verify_ranks(Ranks& ranks, const DataSource& data, const TrainingState& state) {
   ranks.verify("what the ranks read",
                {fmt::format("{} training and {} test samples", data.train->size(), data.test->size()),
                 fmt::format("checkpoints up to step {}", state.step())});
@@ -136,7 +134,7 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   TrainingState state = initial_state(settings, length);
   check_fits(settings, *state.model, *data.train);
   const auto checkpoint = resume(given, ranks, data, length, state);
-  verify_ranks(ranks, given, data, state);
+  verify_ranks(ranks, data, state);
   RunFolder folder(settings);
   Metrics metrics = folder.begin(state.step());
   if (ranks.is_first()) print_overview(settings, ranks.describe(), data, length, state, checkpoint);
