@@ -32,6 +32,16 @@ double IterationRecord::communication_ms() const {
   return covered_ms(on_the_wire(buckets), {backward.begin_ns, end_ns});
 }
 
+double IterationRecord::first_launch_to_last_completion_ms() const {
+  if (buckets.empty()) return 0;
+  Interval whole{buckets.front().launched_ns, 0};
+  for (const BucketRecord& bucket : buckets) {
+    whole.begin_ns = std::min(whole.begin_ns, bucket.launched_ns);
+    whole.end_ns = std::max(whole.end_ns, bucket.on_the_wire.end_ns);
+  }
+  return whole.ms();
+}
+
 double IterationRecord::overlapped_ms() const { return covered_ms(on_the_wire(buckets), backward); }
 
 }  // namespace tandem::distributed

@@ -38,6 +38,8 @@ struct IterationRecord {
   std::int64_t bytes_reordered = 0;  ///< of gradients, by kernels that compute in a layout of their own
   std::vector<std::string> unused_parameters;
 
+  /// From the first launch to the last completion.
+  double first_launch_to_last_completion_ms() const;
   /// Time during which gradients travelled.
   double communication_ms() const;
   /// The part of it that lies within backward's compute.

@@ -510,6 +510,8 @@ TEST(IterationRecord, times_are_of_merged_intervals) {
   record.buckets[1].on_the_wire = {5 * kMs, 8 * kMs};
   record.buckets[2].on_the_wire = {9 * kMs, 14 * kMs};
   EXPECT_DOUBLE_EQ(record.communication_ms(), 11);
+  record.buckets[0].launched_ns = record.buckets[1].launched_ns = record.buckets[2].launched_ns = kMs;
+  EXPECT_DOUBLE_EQ(record.first_launch_to_last_completion_ms(), 13);
   EXPECT_DOUBLE_EQ(record.overlapped_ms(), 7);
   EXPECT_DOUBLE_EQ(record.exposed_ms(), 4);
 }

@@ -155,7 +155,7 @@ void Trainer::update(const data::Window& window, UpdateReport& report) {
   forward_backward(window, window.micro_batches.size() - 1, exchange, report);
 
   const distributed::IterationRecord& sent = ddp_.reducer().last_iteration();
-  report.comm_ms = sent.communication_ms();
+  report.comm_ms = sent.first_launch_to_last_completion_ms();
   report.comm_exposed_ms = sent.exposed_ms();
   report.all_reduces = static_cast<std::int64_t>(sent.buckets.size());
   exchange.wait();
