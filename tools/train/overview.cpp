@@ -22,8 +22,9 @@ std::string describe_data(const Settings& settings, const DataSource& data) {
                      with_commas(data.test->size()), data.train->sample_shape().str(), data.train->classes());
 }
 
-std::string describe_length(const Settings& settings, const Length& length) {
-  std::string text = fmt::format("{} of {} samples", with_commas(length.total_steps), settings.batch_size);
+std::string describe_length(const Settings& settings, int ranks, const Length& length) {
+  std::string text = fmt::format("{} of {}{} samples", with_commas(length.total_steps),
+                                 ranks > 1 ? fmt::format("{} x ", ranks) : "", settings.batch_size);
   if (settings.accumulation_steps > 1) text += fmt::format(" x {} micro-steps", settings.accumulation_steps);
   return text + fmt::format(", {} an epoch", with_commas(length.steps_per_epoch));
 }
@@ -43,7 +44,7 @@ std::string describe_optimizer(const Settings& settings) {
 
 }  // namespace
 
-void print_overview(const Settings& settings, const std::string& ranks, const DataSource& data, const Length& length,
+void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
                     const TrainingState& state, const std::optional<std::filesystem::path>& checkpoint) {
   fmt::print("train\n");
   row("model", describe_model(settings, *state.model));
@@ -51,10 +52,10 @@ void print_overview(const Settings& settings, const std::string& ranks, const Da
   if (settings.eval_only) {
     row("mode", "evaluation only");
   } else {
-    row("steps", describe_length(settings, length));
+    row("steps", describe_length(settings, ranks.size(), length));
     row("optimizer", describe_optimizer(settings));
   }
-  row("ranks", ranks);
+  row("ranks", ranks.describe());
   row("compute", fmt::format("{}, {}, {} {} a rank, seed {}", settings.device, settings.precision, *settings.threads,
                              *settings.threads == 1 ? "thread" : "threads", settings.seed));
   if (settings.out) row("out", *settings.out);

@@ -5,12 +5,13 @@
 #include <optional>
 
 #include "tools/train/data_source.h"
+#include "tools/train/ranks.h"
 #include "tools/train/training_state.h"
 
 namespace tandem::train {
 
-/// `ranks` as Ranks::describe(). `checkpoint` is what the run was resumed from.
-void print_overview(const Settings& settings, const std::string& ranks, const DataSource& data, const Length& length,
+/// `checkpoint` is what the run was resumed from.
+void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
                     const TrainingState& state, const std::optional<std::filesystem::path>& checkpoint);
 
 /// "1,199,882".

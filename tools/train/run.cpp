@@ -137,7 +137,7 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   verify_ranks(ranks, data, state);
   RunFolder folder(settings);
   Metrics metrics = folder.begin(state.step());
-  if (ranks.is_first()) print_overview(settings, ranks.describe(), data, length, state, checkpoint);
+  if (ranks.is_first()) print_overview(settings, ranks, data, length, state, checkpoint);
 
   const StopSignal stop;
   Progress progress(settings.progress, length, ranks.is_first() ? stdout : nullptr);
