@@ -25,6 +25,7 @@
 
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/groups/no_sigpipe.h"
+#include "tandem/distributed/groups/prompt_thread.h"
 
 namespace tandem::distributed {
 
@@ -89,6 +90,7 @@ GlooMesh::GlooMesh(std::string group, GlooEndpoint endpoint)
   gloo::transport::tcp::attr attributes;
   attributes.hostname = endpoint_.address;
   const NoSigpipe no_sigpipe;  // Gloo's thread inherits it
+  const PromptThread prompt;   // and this
   try {
     device_ = gloo::transport::tcp::CreateDevice(attributes);
   } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 #include "tandem/core/recorder.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/groups/no_sigpipe.h"
+#include "tandem/distributed/groups/prompt_thread.h"
 
 namespace tandem::distributed {
 
@@ -124,6 +125,7 @@ void QueuedGroup::run_at_once(const Job& job, Work& work) {
 
 void QueuedGroup::run_all() {
   const NoSigpipe no_sigpipe;
+  const PromptThread prompt;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return is_stopping_ || !queue_.empty(); });

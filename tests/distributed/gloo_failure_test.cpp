@@ -91,13 +91,27 @@ TEST(GlooGroupWithWatch, FailureBeforeAllHaveComeEndsRendezvous) {
   reporter.join();
 }
 
-// The child runs one rank until it is told to misbehave by `ending`; the parent is rank 0.
+/// A process that goes with this object.
+struct Child {
+  pid_t process = -1;
+  ~Child() {
+    if (process <= 0) return;
+    kill(process, SIGKILL);
+    waitpid(process, nullptr, 0);
+  }
+};
+
+// The child runs one rank until it is told to misbehave by `ending`; the parent is rank 0. It is forked before the
+// parent has any thread, since one that held a lock then would hold it for ever in the child, and hears of the port
+// over a pipe.
 template <class Ending>
 std::string message_beside(Ending ending, Clock::duration* waited) {
-  TcpStoreServer server("127.0.0.1", 0);
-  const std::uint16_t port = server.port();
-  const pid_t child = fork();
-  if (child == 0) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+  Child child{fork()};
+  if (child.process == 0) {
+    std::uint16_t port = 0;
+    if (read(ends[0], &port, sizeof port) != sizeof port) std::_Exit(1);
     tandem::core::set_num_threads(1);  // the parent's compute threads are not here
     const auto store = std::make_shared<TcpStore>("127.0.0.1", port, 20s);
     const Rank self = join(store, 1, 2, {.timeout = 40s, .watch = nullptr});
@@ -105,19 +119,19 @@ std::string message_beside(Ending ending, Clock::duration* waited) {
     ending();
     std::_Exit(0);
   }
-  std::string message;
-  {
-    const auto store = std::make_shared<TcpStore>("127.0.0.1", port, 20s);
-    const Rank self = join(store, 0, 2, {.timeout = 40s, .watch = nullptr});
-    const Tensor tensor = Tensor::full({300000}, 2);
-    self.group->all_reduce(tensor)->wait();
-    EXPECT_EQ(tensor.to_vector<float>()[299999], 3);
-    const auto begin = Clock::now();
-    message = error_of([&] { self.group->all_reduce(tensor, {.label = "bucket 1"})->wait(); });
-    *waited = Clock::now() - begin;
-  }
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+  TcpStoreServer server("127.0.0.1", 0);
+  const std::uint16_t port = server.port();
+  EXPECT_EQ(write(ends[1], &port, sizeof port), static_cast<ssize_t>(sizeof port));
+  close(ends[0]);
+  close(ends[1]);
+  const auto store = std::make_shared<TcpStore>("127.0.0.1", port, 20s);
+  const Rank self = join(store, 0, 2, {.timeout = 40s, .watch = nullptr});
+  const Tensor tensor = Tensor::full({300000}, 2);
+  self.group->all_reduce(tensor)->wait();
+  EXPECT_EQ(tensor.to_vector<float>()[299999], 3);
+  const auto begin = Clock::now();
+  const std::string message = error_of([&] { self.group->all_reduce(tensor, {.label = "bucket 1"})->wait(); });
+  *waited = Clock::now() - begin;
   return message;
 }
 
