@@ -117,17 +117,13 @@ Socket Socket::connect(const Address& address, const Deadline& deadline) {
   return socket;
 }
 
-std::optional<Socket> Socket::accept() {
+std::optional<Socket> Socket::accept(bool& is_out_of_descriptors) {
   Socket accepted(accept4(descriptor_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (accepted.is_open()) {
-    set_option(accepted, IPPROTO_TCP, TCP_NODELAY);
-    return accepted;
-  }
-  const int code = errno;
-  if (code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM) {
-    core::fail("cannot accept: {}", system_reason(code));
-  }
-  return std::nullopt;  // nobody there, or gone meanwhile
+  is_out_of_descriptors =
+      !accepted.is_open() && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
+  if (!accepted.is_open()) return std::nullopt;
+  set_option(accepted, IPPROTO_TCP, TCP_NODELAY);
+  return accepted;
 }
 
 bool Socket::receive(std::string& bytes) {

@@ -36,8 +36,8 @@ class Socket {
   bool is_open() const { return descriptor_ >= 0; }
   void close();
 
-  /// Who waits to be accepted. None where nobody does; throws Error where no descriptor is left.
-  std::optional<Socket> accept();
+  /// Who waits to be accepted; none where nobody does, or there is no descriptor, or memory, left for it.
+  std::optional<Socket> accept(bool& is_out_of_descriptors);
   /// Appends what has arrived, some 64 KiB at most; false where nothing has. Throws PeerError where the other side has
   /// closed the connection or it is lost.
   bool receive(std::string& bytes);

@@ -144,16 +144,16 @@ int TcpStoreServer::Implementation::time_to_next_deadline() const {
 
 void TcpStoreServer::Implementation::accept_from(Socket& listener) {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
-    try {
-      auto accepted = listener.accept();
-      if (!accepted) return;
-      sessions_.emplace_back(std::move(*accepted));
-      if (++strangers_ > kMostStrangers) drop_oldest_stranger();
-    } catch (const core::Error&) {  // out of descriptors
+    bool is_out_of_descriptors = false;
+    auto socket = listener.accept(is_out_of_descriptors);
+    if (is_out_of_descriptors) {
       if (strangers_ == 0) std::this_thread::sleep_for(Milliseconds(10));
       drop_oldest_stranger();
       return;
     }
+    if (!socket) return;
+    sessions_.emplace_back(std::move(*socket));
+    if (++strangers_ > kMostStrangers) drop_oldest_stranger();
   }
 }
 

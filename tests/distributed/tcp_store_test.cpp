@@ -41,7 +41,8 @@ class Pretender {
       : words_(std::move(words)), thread_([this] {
           while (true) {
             listener_.wait_to_receive(Deadline(kLong));
-            auto accepted = listener_.accept();
+            bool is_out_of_descriptors = false;
+            auto accepted = listener_.accept(is_out_of_descriptors);
             if (!accepted) return;  // shut down
             accepted->send(words_);
             accepted_.push_back(std::move(*accepted));
