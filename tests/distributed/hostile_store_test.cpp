@@ -122,6 +122,10 @@ TEST_F(HostileStore, CrowdsAreThinnedAndClientsGetIn) {
 
 // Fewer descriptors than strangers are let in: then the oldest of these go.
 TEST(HostileStoreDescriptors, MayRunOut) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP()
+      << "the sanitizer looks at an object's type through a pipe, and takes it for wrong where there is none left";
+#endif
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
   const pid_t child = fork();  // has descriptors of its own, and starts before there are threads
