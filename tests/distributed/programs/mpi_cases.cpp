@@ -14,8 +14,8 @@
 
 #include "tandem/core/tensor.h"
 #include "tandem/distributed/error.h"
-#include "tandem/distributed/groups/mpi_group.h"
 #include "tandem/distributed/groups/mpi/mpi_runner.h"
+#include "tandem/distributed/groups/mpi_group.h"
 #include "tandem/distributed/groups/queued_group.h"
 #include "tests/distributed/group_cases.h"
 #include "tests/errors.h"
