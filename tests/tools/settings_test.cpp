@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tools/train/command_line.h"
+#include "tools/train/ranks.h"
 #include "tools/train/setting_table.h"
 
 namespace tandem::train {
@@ -163,6 +164,23 @@ TEST(Settings, json_and_back_is_the_same) {
   EXPECT_EQ(json["lr"], 0.1);
   EXPECT_TRUE(json["epochs"].is_null());
   EXPECT_FALSE(json.contains("overwrite"));
+}
+
+// A rank that goes its own way at a checkpoint or an evaluation would leave the others in a collective.
+TEST(Settings, ranks_write_in_places_of_their_own_and_do_the_same) {
+  const Settings run = parse({"--out", "run", "--metrics", "m.jsonl", "--save-weights", "w.safetensors", "--steps", "40",
+                              "--checkpoint-every", "5", "--eval-every", "10"});
+  EXPECT_EQ(settings_of_rank(run, 0, 2).out, run.out);
+  const Settings other = settings_of_rank(run, 1, 2);
+  EXPECT_FALSE(other.out);
+  EXPECT_FALSE(other.save_weights);
+  EXPECT_EQ(other.metrics, "m.jsonl.rank1");
+  const auto but_for_folder = [](std::vector<std::string> lines) {
+    std::erase_if(lines, [](const std::string& line) { return line.ends_with("checkpoints"); });
+    return lines;
+  };
+  EXPECT_EQ(but_for_folder(settings_of_run(other)), but_for_folder(settings_of_run(run)));
+  EXPECT_EQ(other.checkpoint_every, 5);
 }
 
 TEST(Settings, every_setting_has_a_group_a_meaning_and_says_what_is_allowed) {

@@ -76,14 +76,13 @@ std::string Ranks::describe() const {
   return fmt::format("{} on {} {}", size(), hosts.size(), hosts.size() == 1 ? "machine" : "machines");
 }
 
-Settings settings_of_rank(const Settings& settings, const Ranks& ranks) {
+Settings settings_of_rank(const Settings& settings, int rank, int local_size) {
   Settings own = settings;
-  if (!own.threads) own.threads = std::max(1, omp_get_num_procs() / ranks.world().local_size());
-  if (ranks.is_first()) return own;
+  if (!own.threads) own.threads = std::max(1, omp_get_num_procs() / local_size);
+  if (rank == 0) return own;
   own.out = own.checkpoint_dir = own.save_weights = own.save_grads = std::nullopt;
-  own.checkpoint_every = std::nullopt;
-  if (own.profile_out) *own.profile_out += fmt::format(".rank{}", ranks.rank());
-  if (own.metrics) *own.metrics += fmt::format(".rank{}", ranks.rank());
+  if (own.profile_out) *own.profile_out += fmt::format(".rank{}", rank);
+  if (own.metrics) *own.metrics += fmt::format(".rank{}", rank);
   return own;
 }
 

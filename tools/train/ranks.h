@@ -40,8 +40,9 @@ class Ranks {
   std::shared_ptr<distributed::ProcessGroup> group_, gradients_;
 };
 
-/// The same settings, made those of this rank: its share of the cores, and files that do not collide with others'.
-/// Ranks other than the first write nothing but --metrics and --profile-out, to F.rankN.
-Settings settings_of_rank(const Settings& settings, const Ranks& ranks);
+/// The same settings, made those of `rank`, one of `local_size` on this machine: its share of the cores, and files that
+/// do not collide with others'. Ranks other than the first write nothing but --metrics and --profile-out, to F.rankN;
+/// what all do together, such as --checkpoint-every's gathering of buffers, stays.
+Settings settings_of_rank(const Settings& settings, int rank, int local_size);
 
 }  // namespace tandem::train

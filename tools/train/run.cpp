@@ -127,7 +127,7 @@ auto telling_others(Ranks& ranks, Part&& part) {
 }
 
 int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
-  const Settings settings = settings_of_rank(given, ranks);
+  const Settings settings = settings_of_rank(given, ranks.rank(), ranks.world().local_size());
   core::set_num_threads(static_cast<int>(*settings.threads));
   const DataSource data = open_data(settings);
   const Length length = run_length(settings, ranks.size(), data.train->size());
