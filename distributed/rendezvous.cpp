@@ -21,7 +21,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kWorldSizeKey = "world_size";
 constexpr Milliseconds kNow{0};
 constexpr Milliseconds kSlice{100};      // a failure ends a wait within this
 constexpr Milliseconds kPatience{5000};  // before it is said whom a rank waits for
@@ -90,7 +89,7 @@ std::string name_ranks(std::vector<int> ranks) {
 
 [[noreturn]] void give_up(Store& store, Watch& watch, const RankSettings& settings, const std::vector<int>& missing) {
   const auto cause = fmt::format("{} of {} did not come to {} within {:g} s", name_ranks(missing), settings.world_size,
-                                 store.str(), static_cast<double>(settings.timeout.count()) / 1000);
+                                 store.str(), in_seconds(settings.timeout));
   const Failure first = watch.report({missing.front(), settings.rank, cause});
   throw TimeoutError(fmt::format("rank {}: {}", settings.rank, first.cause));
 }

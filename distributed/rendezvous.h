@@ -10,6 +10,9 @@
 
 namespace tandem::distributed {
 
+/// The first thing that a rank writes in the store.
+constexpr const char* kWorldSizeKey = "world_size";
+
 /// The process that a rank lives in, as it introduces itself.
 struct Identity {
   std::string host;  ///< its name, for messages

@@ -14,6 +14,8 @@
 namespace tandem::distributed {
 
 using Milliseconds = std::chrono::milliseconds;
+/// For messages.
+inline double in_seconds(Milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
 /// Safe from several threads, which wait for each other's calls: who waits long takes a connection of its own.
 /// Every call throws PeerError where the store is gone, TimeoutError where it hangs (5 s, and a get's own timeout

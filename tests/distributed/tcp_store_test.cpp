@@ -18,6 +18,7 @@
 #include "tandem/distributed/stores/store_protocol.h"
 #include "tandem/distributed/stores/tcp_store_server.h"
 #include "tests/errors.h"
+#include "tests/held_port.h"
 
 namespace tandem::distributed {
 namespace {
@@ -30,9 +31,6 @@ Milliseconds time_of(const std::function<void()>& call) {
   call();
   return std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - begin);
 }
-
-// A port that nobody listens on now.
-std::uint16_t free_port() { return TcpStoreServer(kHere, 0).port(); }
 
 // Listens, and says the same to each of the first `count` who come.
 class Pretender {
@@ -62,16 +60,16 @@ class Pretender {
 };
 
 TEST(TcpStore, NobodyServes) {
-  const auto port = free_port();
+  const HeldPort port;
   try {
-    TcpStore store(kHere, port, Milliseconds(300));
+    TcpStore store(kHere, port.number(), Milliseconds(300));
     ADD_FAILURE() << "connected to nobody";
   } catch (const TimeoutError& error) {
     EXPECT_EQ(
         std::string(error.what()),
         fmt::format("nobody serves a store at 127.0.0.1:{} (connection refused) after 0.3 s: is rank 0 (or launch) "
                     "running, and is the address right?",
-                    port));
+                    port.number()));
   }
 }
 
@@ -80,10 +78,10 @@ TEST(TcpStore, AHostWithoutAddressIsAnErrorAtOnce) {
 }
 
 TEST(TcpStore, TheServerMayComeLater) {
-  const auto port = free_port();
-  auto client = std::async(std::launch::async, [&] { return TcpStore(kHere, port, kLong).add("n", 1); });
+  const HeldPort port;
+  auto client = std::async(std::launch::async, [&] { return TcpStore(kHere, port.number(), kLong).add("n", 1); });
   std::this_thread::sleep_for(Milliseconds(200));
-  const TcpStoreServer server(kHere, port);
+  const TcpStoreServer server(kHere, port.number());
   EXPECT_EQ(client.get(), 1);
 }
 

@@ -9,10 +9,8 @@
 #include <future>
 #include <thread>
 
-#include "tandem/core/parallel.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/fields.h"
-#include "tandem/distributed/network/address.h"
 #include "tandem/distributed/rendezvous.h"
 #include "tandem/distributed/stores/file_store.h"
 #include "tandem/distributed/stores/memory_store.h"
@@ -20,7 +18,9 @@
 #include "tandem/distributed/stores/tcp_store_server.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/distributed/eventually.h"
+#include "tests/distributed/expect_sum.h"
 #include "tests/errors.h"
+#include "tests/held_port.h"
 
 namespace tandem::distributed {
 namespace {
@@ -35,8 +35,6 @@ constexpr const char* kHere = "127.0.0.1";
 constexpr Milliseconds kNow{0}, kLong{60000};
 // A process that is not there: larger than any that Linux gives.
 constexpr std::int64_t kNoProcess = 0x7ffffffe;
-
-std::uint16_t free_port() { return TcpStoreServer(kHere, 0).port(); }
 
 RankSettings settings_of(int rank, int size, Meeting meeting) {
   RankSettings settings;
@@ -111,8 +109,8 @@ TEST_P(WorldOfSize, OverTheLaunchersStore) {
 }
 
 TEST_P(WorldOfSize, OverRankZerosStore) {
-  const std::uint16_t port = free_port();
-  expect_complete_run(GetParam(), [&](int rank) { return over_tcp(rank, GetParam(), port); });
+  const HeldPort port;
+  expect_complete_run(GetParam(), [&](int rank) { return over_tcp(rank, GetParam(), port.number()); });
 }
 
 TEST_P(WorldOfSize, OverAFileThatTheLastOneRemoves) {
@@ -124,11 +122,11 @@ TEST_P(WorldOfSize, OverAFileThatTheLastOneRemoves) {
 }
 
 TEST(World, ComesLate) {
-  const std::uint16_t port = free_port();
+  const HeldPort port;
   expect_all_empty(run_threads(2, [&](int rank) {
     // Rank 1 knocks before there is a server.
     if (rank == 0) std::this_thread::sleep_for(Milliseconds(300));
-    World world(over_tcp(rank, 2, port));
+    World world(over_tcp(rank, 2, port.number()));
     world.leave();
   }));
 }
@@ -165,8 +163,8 @@ TEST(World, AnotherWorldSizeEndsTheRunForAll) {
 
 // Rank 0 serves the store, and ends only when the others have read why.
 TEST(World, AnotherWorldSizeEndsTheRunForAllWhereRankZeroServes) {
-  const std::uint16_t port = free_port();
-  const auto errors = run_threads(3, [&](int rank) { World(over_tcp(rank, rank == 2 ? 4 : 3, port)); });
+  const HeldPort port;
+  const auto errors = run_threads(3, [&](int rank) { World(over_tcp(rank, rank == 2 ? 4 : 3, port.number())); });
   for (const std::string& error : errors) {
     expect_contains(error, "says world size");
     expect_contains(error, "start all ranks with the same one");
@@ -179,7 +177,8 @@ TEST(World, ThePortIsInUse) {
 }
 
 TEST(World, NobodyServes) {
-  RankSettings settings = over_tcp(1, 2, free_port());
+  const HeldPort port;
+  RankSettings settings = over_tcp(1, 2, port.number());
   settings.timeout = Milliseconds(300);
   TANDEM_EXPECT_ERROR(World{settings}, std::to_string(settings.port));
 }
@@ -221,10 +220,10 @@ TEST(World, TheStoresEndEndsTheMeeting) {
 }
 
 TEST(World, EndingWithoutLeavingIsAFailure) {
-  const std::uint16_t port = free_port();
+  const HeldPort port;
   for (const int quitter : {0, 1}) {  // rank 0 serves
     const auto errors = run_threads(3, [&](int rank) {
-      World world(over_tcp(rank, 3, port));
+      World world(over_tcp(rank, 3, port.number()));
       if (rank == quitter) return;
       EXPECT_TRUE(eventually([&] { return world.watch().failure().has_value(); }));
       EXPECT_EQ(world.watch().failure()->rank, quitter);
@@ -322,48 +321,6 @@ TEST(World, AnInterfaceThatIsNotThere) {
   TANDEM_EXPECT_ERROR(World{settings}, "nosuch0");
 }
 
-Identity on_machine(const std::string& machine, const std::string& address) {
-  Identity identity = own_identity();
-  identity.host = "host-that-does-not-exist.invalid";
-  identity.machine = machine;
-  identity.address = address;
-  return identity;
-}
-
-TEST(DataAddress, IsLoopbackOnOneMachineAndReachableOnSeveral) {
-  EXPECT_EQ(choose_data_address({on_machine("a", "127.0.0.1"), on_machine("a", "127.0.0.1")}, 0), "127.0.0.1");
-  EXPECT_EQ(choose_data_address({on_machine("a", "127.0.1.1"), on_machine("a", "10.0.0.1")}, 1), "127.0.0.1");
-  EXPECT_EQ(choose_data_address({on_machine("a", "::1"), on_machine("a", "::1")}, 1), "::1");
-  EXPECT_EQ(choose_data_address({on_machine("a", ""), on_machine("a", "")}, 1), "127.0.0.1");
-  EXPECT_EQ(choose_data_address({on_machine("a", "10.0.0.1"), on_machine("b", "10.0.0.2")}, 1), "10.0.0.2");
-  // The master itself reaches the store over loopback: the way to the others counts.
-  std::string out;
-  try {
-    out = local_address_towards("192.0.2.1");
-  } catch (const core::Error&) {
-    GTEST_LOG_(INFO) << "no route to other machines here";
-  }
-  const std::vector<Identity> master{on_machine("a", "127.0.1.1"), on_machine("b", "192.0.2.1")};
-  if (out.empty()) {
-    TANDEM_EXPECT_ERROR(choose_data_address(master, 0), "--interface");
-  } else {
-    EXPECT_EQ(choose_data_address(master, 0), out);
-  }
-  TANDEM_EXPECT_ERROR(choose_data_address({on_machine("a", "127.0.0.1"), on_machine("b", "")}, 0), "--interface");
-}
-
-// The groups' own tests say more; these only that the world joins them rightly.
-[[nodiscard]] std::shared_ptr<ProcessGroup> expect_sum(World& world, const std::string& name) {
-  auto group = world.make_group(name);
-  EXPECT_EQ(group->rank(), world.rank());
-  EXPECT_EQ(group->size(), world.size());
-  const auto tensor = core::Tensor::full({3}, world.rank() + 1.0);
-  group->all_reduce(tensor)->wait();
-  EXPECT_EQ(tensor.data<float>()[0], 0.5F * static_cast<float>(world.size() * (world.size() + 1)));
-  TANDEM_EXPECT_ERROR(world.make_group(name), "there is one of this name already");
-  return group;
-}
-
 TEST(World, GroupsOfProcesses) {
   const TcpStoreServer server(kHere, 0);
   expect_all_empty(run_threads(3, [&](int rank) {
@@ -377,56 +334,6 @@ TEST(World, AGroupOfOneRank) {
   World world{RankSettings{}};
   const auto group = expect_sum(world, "gradients");
   world.leave();
-}
-
-TEST(RunAsThreads, EachIsARankThatComputesAlone) {
-  for (const int size : {1, 2, 5}) {
-    std::atomic<int> ranks = 0;
-    run_as_threads(size, [&](World& world) {
-      EXPECT_EQ(world.size(), size);
-      EXPECT_EQ(world.local_size(), size);
-      EXPECT_EQ(world.local_rank(), world.rank());
-      EXPECT_EQ(core::num_threads(), 1);
-      ranks += 1 << world.rank();
-      const auto group = expect_sum(world, "gradients");
-      if (world.rank() == 0) world.leave();  // others leave by returning
-    });
-    EXPECT_EQ(ranks, (1 << size) - 1);
-  }
-}
-
-TEST(RunAsThreads, ThrowsTheFirstCauseAndNotItsEchoes) {
-  for (const int culprit : {0, 2}) {
-    TANDEM_EXPECT_ERROR(run_as_threads(3,
-                                       [&](World& world) {
-                                         if (world.rank() == culprit) core::fail("bucket {} is broken", culprit);
-                                         EXPECT_TRUE(eventually([&] { return world.watch().failure().has_value(); }));
-                                         EXPECT_EQ(world.watch().failure()->rank, culprit);
-                                         expect_contains(world.watch().failure()->cause,
-                                                         fmt::format("rank {}: bucket {}", culprit, culprit));
-                                         world.leave();
-                                       }),
-                        fmt::format("bucket {} is broken", culprit));
-  }
-}
-
-TEST(RunAsThreads, EndsWaitsOfTheOthers) {
-  const auto begun = std::chrono::steady_clock::now();
-  try {
-    run_as_threads(3, [&](World& world) {
-      const auto group = world.make_group("gradients");
-      if (world.rank() == 1) throw std::invalid_argument("no gradient");
-      group->all_reduce(core::Tensor::full({3}, 1.0))->wait();
-    });
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(), "no gradient");
-  }
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
-}
-
-TEST(RunAsThreads, OfNoRanks) {
-  TANDEM_EXPECT_ERROR(run_as_threads(0, [](World&) {}), "0 ranks");
 }
 
 }  // namespace

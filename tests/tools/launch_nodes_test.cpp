@@ -1,5 +1,5 @@
 // Several launchers, as on several machines.
-#include "tandem/distributed/stores/tcp_store_server.h"
+#include "tests/held_port.h"
 #include "tests/tools/launch_process.h"
 
 namespace tandem::launch {
@@ -10,16 +10,15 @@ class LaunchNodesTest : public LaunchTest {
  protected:
   LaunchNodesTest() {
     fs::create_directory(folder_ / "other");
-    port_ = std::to_string(distributed::TcpStoreServer("127.0.0.1", 0).port());  // free again
   }
 
   std::vector<std::string> node(const std::string& rank, const std::string& script, const std::string& ranks = "1") {
     return shell({"-n", ranks, "--nnodes", "2", "--node-rank", rank, "--master-addr", "127.0.0.1", "--master-port",
-                  port_, "--grace-s", "0.2"},
+                  port_.str(), "--grace-s", "0.2"},
                  script);
   }
 
-  std::string port_;
+  HeldPort port_;
 };
 
 TEST_F(LaunchNodesTest, ranks_are_numbered_through) {
@@ -27,8 +26,8 @@ TEST_F(LaunchNodesTest, ranks_are_numbered_through) {
   Launched second(folder_ / "other", node("1", script, "2")), first(folder_, node("0", script, "2"));
   EXPECT_EQ(first.wait(), 0) << first.err();
   EXPECT_EQ(second.wait(), 0) << second.err();
-  EXPECT_EQ(first.lines_of_rank("[1] "), std::vector{"1 4 1 2 " + port_});
-  EXPECT_EQ(second.lines_of_rank("[2] "), std::vector{"2 4 0 2 " + port_});
+  EXPECT_EQ(first.lines_of_rank("[1] "), std::vector{"1 4 1 2 " + port_.str()});
+  EXPECT_EQ(second.lines_of_rank("[2] "), std::vector{"2 4 0 2 " + port_.str()});
 }
 
 TEST_F(LaunchNodesTest, the_wait_for_node_0_can_be_ended) {
@@ -70,7 +69,7 @@ TEST_F(LaunchNodesTest, mistakes_beside_a_run_that_goes_well_are_its_own) {
   EXPECT_EQ(more.wait(), 2);
   Launched again(folder_ / "third", node("0", "exit 0"));
   EXPECT_EQ(again.wait(), 1);
-  expect_contains(again.last_error(), "port " + port_);
+  expect_contains(again.last_error(), "port " + port_.str());
   second.send(SIGTERM);
   first.send(SIGTERM);
   EXPECT_EQ(second.wait(), 128 + SIGTERM);

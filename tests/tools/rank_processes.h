@@ -1,12 +1,9 @@
 // Ranks as processes, started one by one as a user with several terminals does: no launcher.
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,34 +12,14 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <random>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/held_port.h"
+
 namespace tandem::train {
-
-/// Whether nobody has this port of 127.0.0.1.
-inline bool is_free(int port) {
-  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  const bool is_bound = bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  close(descriptor);
-  return is_bound;
-}
-
-/// A port of 127.0.0.1 that is free, as is the next one; below those that the system gives to outgoing connections.
-inline int free_port() {
-  static std::minstd_rand random(static_cast<unsigned>(getpid()));
-  while (true) {
-    const int port = std::uniform_int_distribution(15000, 32000)(random);
-    if (is_free(port) && is_free(port + 1)) return port;
-  }
-}
 
 class RankProcesses {
  public:

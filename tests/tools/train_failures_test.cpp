@@ -55,7 +55,8 @@ class Failures : public TrainTest, public testing::WithParamInterface<Fault> {
 // Nobody but the ranks themselves is there to notice.
 TEST_P(Failures, by_hand_survivors_name_the_rank_and_end_in_time) {
   const Fault fault = GetParam();
-  const std::string init = " --init tcp://127.0.0.1:" + std::to_string(free_port());
+  const HeldPort port;
+  const std::string init = " --init tcp://127.0.0.1:" + port.str();
   RankProcesses ranks(folder_);
   for (int r = 0; r < kRanks; ++r)
     ranks.start(fault.environment() +
@@ -207,11 +208,11 @@ class Stranger {
 
 TEST_F(LaunchedTraining, strangers_at_the_stores_port_change_nothing) {
   const auto run = [&](const std::string& name, bool is_disturbed) {
-    const int port = free_port();
+    const HeldPort port;
     RankProcesses ranks(folder_);
     for (int r = 0; r < 2; ++r)
       ranks.start(fmt::format("'{}' --rank {} --world-size 2 --init tcp://127.0.0.1:{} --steps 40 --metrics {} ",
-                              TANDEM_TRAIN, r, port, name) +
+                              TANDEM_TRAIN, r, port.number(), name) +
                   kRun);
     std::vector<std::unique_ptr<Stranger>> strangers;
     if (is_disturbed) {
@@ -219,7 +220,7 @@ TEST_F(LaunchedTraining, strangers_at_the_stores_port_change_nothing) {
       EXPECT_TRUE(eventually([&] { return read_text(m).find("\"step\":2") != std::string::npos; }));
       const std::string garbage("GET / HTTP/1.1\r\n\r\n\0\xff\xfe", 20), gigabytes(64, '\xff');
       for (const std::string& text : {std::string(), garbage, gigabytes, std::string(4096, 'x')})
-        for (int i = 0; i < 50; ++i) strangers.push_back(std::make_unique<Stranger>(port, text));
+        for (int i = 0; i < 50; ++i) strangers.push_back(std::make_unique<Stranger>(port.number(), text));
     }
     for (const std::size_t i : {0u, 1u}) EXPECT_EQ(ranks.wait(i).code, 0) << ranks.errors(i);
     for (const std::size_t i : {0u, 1u}) EXPECT_EQ(ranks.errors(i), "");

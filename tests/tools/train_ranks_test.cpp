@@ -1,5 +1,8 @@
 // `train` on several ranks, each a process: equal to one process, equal to each other, and how they meet.
 #include "tests/tools/train_ranks.h"
+#include "tandem/distributed/rendezvous.h"
+#include "tandem/distributed/stores/tcp_store.h"
+#include "tandem/distributed/stores/tcp_store_server.h"
 #include "tests/tools/rank_processes.h"
 
 namespace tandem::train {
@@ -150,8 +153,9 @@ class ByHand : public TrainRanks {
 TEST_F(ByHand, ranks_meet_at_a_port_or_in_a_file_whichever_starts_first) {
   const std::string alone = tiny() + "--batch-size 8 ";
   train_well(alone + "--metrics alone");
-  for (const std::string& init : {"tcp://127.0.0.1:" + std::to_string(free_port()),
-                                  "tcp://localhost:" + std::to_string(free_port()), "file://" + path("meeting")}) {
+  const HeldPort first, second;
+  for (const std::string& init :
+       {"tcp://127.0.0.1:" + first.str(), "tcp://localhost:" + second.str(), "file://" + path("meeting")}) {
     RankProcesses ranks(folder_);
     for (const int r : {1, 0}) ranks.start(rank(r, 2) + tiny() + "--metrics many --init " + init);
     for (const std::size_t i : {0u, 1u}) EXPECT_EQ(ranks.wait(i).code, 0) << init << "\n" << ranks.errors(i);
@@ -169,7 +173,9 @@ TEST_F(ByHand, environments_of_other_starters_serve) {
       "RANK=R WORLD_SIZE=2 LOCAL_RANK=R", "OMPI_COMM_WORLD_RANK=R OMPI_COMM_WORLD_SIZE=2", "PMI_RANK=R PMI_SIZE=2",
       "SLURM_PROCID=R SLURM_NTASKS=2 SLURM_LOCALID=R", "TORCHELASTIC_RUN_ID=x RANK=R WORLD_SIZE=2"};
   for (const std::string& starter : starters) {
-    const std::string port = std::to_string(free_port());
+    const HeldPort held;
+    // Under torchrun its agent has the port that it tells, and ranks meet at the next one.
+    const std::string port = std::to_string(held.number() - (starter.starts_with("TORCHELASTIC") ? 1 : 0));
     RankProcesses ranks(folder_);
     for (const char r : {'0', '1'}) {
       std::string environment = starter;
@@ -185,9 +191,13 @@ TEST_F(ByHand, environments_of_other_starters_serve) {
 TEST_F(ByHand, what_does_not_fit_is_named_on_all_ranks) {
   const auto expect = [&](const std::string& first, const std::string& second, const std::string& cause, int code_0,
                           int code_1) {
-    const std::string init = " --init tcp://127.0.0.1:" + std::to_string(free_port());
+    const HeldPort port;
+    const std::string init = " --init tcp://127.0.0.1:" + port.str();
     RankProcesses ranks(folder_);
     ranks.start(first + init);
+    // The second to say a world size is the one that notices.
+    const distributed::Milliseconds patience(60000);
+    EXPECT_TRUE(distributed::TcpStore("127.0.0.1", port.number(), patience).get(distributed::kWorldSizeKey, patience));
     ranks.start(second + init);
     EXPECT_EQ(ranks.wait(0).code, code_0) << ranks.errors(0);
     EXPECT_EQ(ranks.wait(1).code, code_1) << ranks.errors(1);
@@ -210,19 +220,12 @@ TEST_F(ByHand, wrong_ranks_are_wrong_usage) {
 }
 
 TEST_F(ByHand, a_port_in_use_and_a_missing_master_are_named) {
-  const int port = free_port();
-  const int taken = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(listen(taken, 1), 0);
-  expect_failure("--rank 0 --world-size 2 --init tcp://127.0.0.1:" + std::to_string(port) + " " + tiny(), 1, "in use");
-  close(taken);
-  expect_failure(
-      "--rank 1 --world-size 2 --timeout-s 1 --init tcp://127.0.0.1:" + std::to_string(free_port()) + " " + tiny(), 3,
-      "127.0.0.1");
+  const distributed::TcpStoreServer taken("127.0.0.1", 0);
+  expect_failure("--rank 0 --world-size 2 --init tcp://127.0.0.1:" + std::to_string(taken.port()) + " " + tiny(), 1,
+                 "in use");
+  const HeldPort nobody;
+  expect_failure("--rank 1 --world-size 2 --timeout-s 1 --init tcp://127.0.0.1:" + nobody.str() + " " + tiny(), 3,
+                 "127.0.0.1");
   expect_failure("--rank 1 --world-size 2 --init tcp://no-such-host.invalid:29500 " + tiny(), 1,
                  "no-such-host.invalid");
 }
