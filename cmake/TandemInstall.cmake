@@ -1,7 +1,8 @@
 # Installs the libraries, their public headers, the programs, and what find_package(Tandem) reads.
 #
 # Kernels' own headers (folders named cpu and cuda) stay behind: they may show Eigen's types, whose layout follows -march, and a
-# user would need oneDNN's headers. So do those of the folder mpi. Eigen and nlohmann-json are compiled in; what a user must still link is in tandem-config.cmake.in.
+# user would need oneDNN's headers. So do those of the folder mpi. Eigen and nlohmann-json are compiled in; what a user must
+# still link is in tandem-config.cmake.in.
 include(CMakePackageConfigHelpers)
 
 get_property(folders GLOBAL PROPERTY TANDEM_FOLDERS)

@@ -1,30 +1,19 @@
 #include "tandem/distributed/agreement.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <numeric>
 #include <vector>
 
+#include "tandem/core/fnv1a.h"
 #include "tandem/distributed/error.h"
 
 namespace tandem::distributed {
 namespace {
 
 using core::DType;
-
-// FNV-1a, 64 bits. Source: Fowler, Noll, Vo, www.isthe.com/chongo/tech/comp/fnv/.
-std::int64_t fingerprint(std::span<const std::string> lines) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  const auto add = [&](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3u; };
-  for (const std::string& line : lines) {
-    for (const char c : line) add(static_cast<unsigned char>(c));
-    add('\n');
-  }
-  std::int64_t number = 0;
-  std::memcpy(&number, &hash, sizeof(number));
-  return number;
-}
 
 /// Each rank's number.
 std::vector<std::int64_t> gather(ProcessGroup& group, std::int64_t number) {
@@ -37,6 +26,10 @@ std::string join(std::span<const std::string> lines) {
   std::string text;
   for (const std::string& line : lines) text += line + '\n';
   return text;
+}
+
+std::int64_t fingerprint(std::span<const std::string> lines) {
+  return std::bit_cast<std::int64_t>(core::fnv1a(join(lines)));
 }
 
 std::vector<std::string> split(const std::string& text) {

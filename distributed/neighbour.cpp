@@ -52,7 +52,7 @@ std::optional<Failure> Neighbour::look(Store& store) {
   return Failure{
       neighbour, rank_,
       fmt::format("rank {} does not respond: no heartbeat for {:g} s ({})", neighbour,
-                  static_cast<double>(stale_.count()) / 1000, last ? last->describe() : "its last one cannot be read")};
+                  in_seconds(stale_), last ? last->describe() : "its last one cannot be read")};
 }
 
 }  // namespace tandem::distributed

@@ -6,6 +6,7 @@
 
 #include "tandem/core/error.h"
 #include "tandem/distributed/fields.h"
+#include "tandem/distributed/network/address.h"
 
 namespace tandem::distributed {
 namespace {
@@ -108,21 +109,17 @@ std::uint16_t parse_port(const std::string& where, const std::string& text) {
   return static_cast<std::uint16_t>(*port);
 }
 
-std::string without_brackets(const std::string& host) {
-  return host.size() > 2 && host.front() == '[' && host.back() == ']' ? host.substr(1, host.size() - 2) : host;
-}
-
 /// `place` is HOST:PORT.
 void resolve_tcp(const std::string& init, const std::string& place, RankSettings& settings) {
-  const std::string where = "--init " + one_line(init, 200);
-  const std::size_t colon = place.rfind(':');
-  const std::string host = place.substr(0, colon);
-  if (colon == std::string::npos || host.empty()) core::fail("{}: allowed are {}", where, kInitForms);
-  settings.port = parse_port(where, place.substr(colon + 1));
-  settings.host = without_brackets(host);
-  if (settings.host == host && host.find_first_of("[]:/") != std::string::npos) {
-    core::fail("{}: '{}' is no host; an IPv6 address stands in brackets; allowed are {}", where, one_line(host, 100),
-               kInitForms);
+  try {
+    const Endpoint endpoint = parse_endpoint(place);
+    if (endpoint.host.find(':') != std::string::npos && place.front() != '[') {
+      core::fail("'{}': an IPv6 address stands in brackets", place);
+    }
+    settings.host = endpoint.host;
+    settings.port = endpoint.port;
+  } catch (const core::Error& error) {
+    core::fail("--init {}: {}; allowed are {}", one_line(init, 200), one_line(error.what(), 300), kInitForms);
   }
   settings.store_server = "rank 0";
 }
@@ -165,7 +162,7 @@ RankSettings resolve_rank(const RankOptions& options, const Environment& environ
   settings.interface = options.interface;
   settings.timeout = options.timeout;
   if (options.timeout <= Milliseconds(0)) {
-    core::fail("--timeout-s is {:g}, must be more than 0", static_cast<double>(options.timeout.count()) / 1000);
+    core::fail("--timeout-s is {:g}, must be more than 0", in_seconds(options.timeout));
   }
   const Starter* const starter = resolve_numbers(options, environment, settings);
 

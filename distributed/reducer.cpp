@@ -78,12 +78,7 @@ void Reducer::backward_begins(BackwardPass& pass, std::span<const Variable> reac
   if (!is_running_) return;
   begin();
   pass.at_end([this] { finish(); }, [this](const std::string& cause) { abandon(cause); });
-  try {
-    unused_.begin(indices, record_.iteration, *group_);
-  } catch (const core::Error& error) {
-    abandon(error.what());
-    throw;
-  }
+  unused_.begin(indices, record_.iteration, *group_);
   std::vector<bool> comes(parameters_.size(), false);
   for (const std::size_t parameter : indices) comes[parameter] = true;
   for (std::size_t i = 0; i < parameters_.size(); ++i)

@@ -25,8 +25,6 @@ constexpr std::size_t kMaxNamed = 5;  // ranks in one message
 constexpr Milliseconds kSlice{100};   // a wait that a failure may end looks for one so often
 constexpr Milliseconds kNow{0};
 
-double seconds(Milliseconds time) { return static_cast<double>(time.count()) / 1000; }
-
 }  // namespace
 
 class Watch::Implementation {
@@ -287,7 +285,7 @@ void Watch::Implementation::wait_for_goodbye(int rank, Clock::time_point deadlin
     missing.resize(std::min(missing.size(), kMaxNamed));
     throw TimeoutError(fmt::format("{} {}{} did not come to the end within {:g} s ({})",
                                    missing.size() == 1 ? "rank" : "ranks", fmt::join(missing, ", "),
-                                   more ? ", ..." : "", seconds(timeout), beat ? beat->describe() : "it never came"));
+                                   more ? ", ..." : "", in_seconds(timeout), beat ? beat->describe() : "it never came"));
   }
 }
 

@@ -1,4 +1,4 @@
-// Who sends what to whom: each rank's part of a collective as pure data, which plan_runner.h carries out.
+// Who sends what to whom: each rank's part of a collective as pure data, which collective_runner.h carries out.
 //
 // A vector of `numel` elements is cut into one chunk a rank; chunk c is [numel * c / W, numel * (c + 1) / W). Chunks
 // are sent in segments, so that one segment is added while the next is on the wire.

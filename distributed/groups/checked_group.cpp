@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "tandem/core/error.h"
+#include "tandem/core/fnv1a.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/fields.h"
 #include "tandem/distributed/groups/lane.h"
@@ -52,14 +54,7 @@ std::string describe(const Collective& collective) {
   return text;
 }
 
-// FNV-1a, 64 bits. Source: Fowler, Noll, Vo, www.isthe.com/chongo/tech/comp/fnv/.
-std::int64_t fingerprint(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  std::int64_t number = 0;
-  std::memcpy(&number, &hash, sizeof(number));
-  return number;
-}
+std::int64_t fingerprint(const std::string& text) { return std::bit_cast<std::int64_t>(core::fnv1a(text)); }
 
 class CheckedGroup final : public ProcessGroup {
  public:

@@ -34,13 +34,7 @@ namespace {
 // How often a wait looks whether it was closed meanwhile.
 constexpr Milliseconds kLook{200};
 
-Milliseconds until(std::chrono::steady_clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
-  return std::max(left, Milliseconds(0));
-}
-
-double in_seconds(Milliseconds time) { return static_cast<double>(time.count()) / 1000; }
-
+// Equal where address and port are: of a link-local address, which another machine tells us, the scope is that machine's.
 struct SocketAddress {
   sockaddr_storage storage{};
 
@@ -129,7 +123,7 @@ void GlooMesh::connect(Milliseconds timeout) {
 }
 
 void GlooMesh::connect_all(Milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
+  const Deadline deadline(timeout);
   const std::string published = publish_addresses();
   for (int peer = 0; peer < endpoint_.size; ++peer) {
     if (peer == endpoint_.rank) continue;
@@ -185,9 +179,9 @@ std::string GlooMesh::publish_addresses() {
   return addresses;
 }
 
-std::string GlooMesh::wait_for_addresses(int peer, Clock::time_point deadline) {
+std::string GlooMesh::wait_for_addresses(int peer, const Deadline& deadline) {
   while (true) {
-    const Milliseconds left = until(deadline);
+    const Milliseconds left = deadline.left();
     if (auto value = endpoint_.store->get(key(peer), std::min(left, kLook))) return *value;
     throw_if_closed();
     if (left == Milliseconds(0)) return "";

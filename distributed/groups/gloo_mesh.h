@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "tandem/distributed/groups/gloo_group.h"
+#include "tandem/distributed/network/deadline.h"
 
 namespace gloo::transport {
 class Context;
@@ -54,15 +54,13 @@ class GlooMesh {
   const GlooEndpoint& endpoint() const { return endpoint_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   std::size_t sending_index(int peer) const { return endpoint_.rank < peer ? 0 : 1; }
   void connect_all(Milliseconds timeout);
   std::string address_of(int peer, gloo::transport::Context& context) const;
   std::string publish_addresses();
   /// Bytes of one address.
   std::size_t address_length();
-  std::string wait_for_addresses(int peer, Clock::time_point deadline);
+  std::string wait_for_addresses(int peer, const Deadline& deadline);
   /// Takes hold of the sockets of a connected pair.
   int find_socket(int peer, gloo::transport::Context& context, const std::string& own_port,
                   const std::string& peer_port);

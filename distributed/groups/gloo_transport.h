@@ -5,8 +5,7 @@
 // for each message and the lock that gloo_mesh.h describes; so we use the plain ones and keep the books ourselves:
 //
 //   short messages  go to a ring of places that stays registered. Each begins with the collective's signature, which
-//   the
-//                   receiver compares. After a few the receiver gives credit for as many more.
+//                   the receiver compares. After a few the receiver gives credit for as many more.
 //   long messages   go straight to where they belong. The receiver registers the memory and sends a notice with the
 //                   length, without which nothing is sent. The first one to a peer in a collective follows a short
 //                   message with the signature alone.

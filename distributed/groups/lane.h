@@ -1,5 +1,5 @@
-// Lane: a thread that handles items one after the other, in the order in which they are given: for groups that wrap
-// others and must wait for them without making their caller wait.
+// Lane: a thread of a group that handles items one after the other, in the order in which they are given: collectives
+// that it runs, or that it waits for without making its caller wait.
 #pragma once
 
 #include <condition_variable>
@@ -8,6 +8,9 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "tandem/distributed/groups/no_sigpipe.h"
+#include "tandem/distributed/groups/prompt_thread.h"
 
 namespace tandem::distributed {
 
@@ -33,26 +36,35 @@ class Lane {
     items_.push_back(std::move(item));
     changed_.notify_one();
   }
+  /// Whether all that was given has been handled.
+  bool is_idle() const {
+    const std::lock_guard lock(mutex_);
+    return items_.empty() && !is_handling_;
+  }
 
  private:
   void run() {
+    const NoSigpipe no_sigpipe;
+    const PromptThread prompt;
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return is_stopping_ || !items_.empty(); });
       if (items_.empty()) return;
       Item item = std::move(items_.front());
       items_.pop_front();
+      is_handling_ = true;
       lock.unlock();
       handle_(item);
       lock.lock();
+      is_handling_ = false;
     }
   }
 
   std::function<void(Item&)> handle_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> items_;
-  bool is_stopping_ = false;
+  bool is_handling_ = false, is_stopping_ = false;
   std::thread thread_;  // last: it uses the others
 };
 

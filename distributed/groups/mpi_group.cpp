@@ -39,7 +39,7 @@ MPI_Comm duplicate_all(MpiProcess& process, const std::string& name, const Group
     if (Transport::Clock::now() > deadline) {
       give_up();
       throw TimeoutError(fmt::format("group {}: after {} s rank {} still waits for other ranks to come", name,
-                                     static_cast<double>(options.timeout.count()) / 1000, process.rank()));
+                                     in_seconds(options.timeout), process.rank()));
     }
     pause_between_tests(MpiWaiting::for_peers, tests);
   }

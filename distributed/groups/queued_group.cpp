@@ -1,4 +1,4 @@
-// The queue, and what is said when a collective fails.
+// What becomes of a collective, and what is said when it fails.
 #include "tandem/distributed/groups/queued_group.h"
 
 #include <fmt/format.h>
@@ -7,8 +7,6 @@
 
 #include "tandem/core/recorder.h"
 #include "tandem/distributed/error.h"
-#include "tandem/distributed/groups/no_sigpipe.h"
-#include "tandem/distributed/groups/prompt_thread.h"
 
 namespace tandem::distributed {
 
@@ -65,27 +63,13 @@ QueuedGroup::QueuedGroup(const std::string& name, int rank, int size, GroupOptio
   if (size == 1) return;
   if (options_.watch)
     watching_ = options_.watch->on_failure([this](const Failure& failure) { end_with(failure.cause); });
-  thread_ = std::thread([this] { run_all(); });
+  lane_ = std::make_unique<Lane<Issued>>([this](const Issued& issued) { run_one(issued); });
 }
 
 QueuedGroup::~QueuedGroup() {
   watching_.reset();
-  {
-    const std::lock_guard lock(mutex_);
-    is_stopping_ = true;
-    changed_.notify_all();
-  }
-  if (!thread_.joinable()) return;
-  abort_if_busy();
-  thread_.join();
-}
-
-void QueuedGroup::abort_if_busy() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!is_running_ && queue_.empty()) return;
-  }
-  end_with("the group was destroyed on this rank");
+  if (lane_ && !lane_->is_idle()) end_with("the group was destroyed on this rank");
+  lane_.reset();
 }
 
 void QueuedGroup::abort(const std::string& cause) {
@@ -104,9 +88,7 @@ WorkPtr QueuedGroup::submit(Collective collective) {
     run_at_once(job, *work);
     return work;
   }
-  const std::lock_guard lock(mutex_);
-  queue_.push_back({std::move(job), work});
-  changed_.notify_one();
+  lane_->push({std::move(job), work});
   return work;
 }
 
@@ -121,23 +103,6 @@ void QueuedGroup::run_at_once(const Job& job, Work& work) {
   }
   ++sequence_;
   work.finish(error);
-}
-
-void QueuedGroup::run_all() {
-  const NoSigpipe no_sigpipe;
-  const PromptThread prompt;
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return is_stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    const Issued issued = std::move(queue_.front());
-    queue_.pop_front();
-    is_running_ = true;
-    lock.unlock();
-    run_one(issued);
-    lock.lock();
-    is_running_ = false;
-  }
 }
 
 void QueuedGroup::run_one(const Issued& issued) {
@@ -195,7 +160,7 @@ std::exception_ptr QueuedGroup::failure_of(const TransportError& error, const st
       whose = -1;
       break;
     case TransportError::Kind::deadline: {
-      reason = fmt::format("not done after {} s", static_cast<double>(options_.timeout.count()) / 1000);
+      reason = fmt::format("not done after {} s", in_seconds(options_.timeout));
       if (peer >= 0) reason += fmt::format(", waiting for rank {}", peer);
       const std::string missing =
           options_.watch ? options_.watch->describe_missing(name(), static_cast<std::int64_t>(sequence_)) : "";

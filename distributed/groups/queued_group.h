@@ -5,20 +5,18 @@
 // what it was about, and the watch knows who failed first. After a failure the group is of no more use.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "tandem/distributed/groups/collective_runner.h"
 #include "tandem/distributed/groups/group_options.h"
 #include "tandem/distributed/groups/job_runner.h"
+#include "tandem/distributed/groups/lane.h"
 #include "tandem/distributed/groups/transport.h"
 #include "tandem/distributed/process_group.h"
 
@@ -46,14 +44,12 @@ class QueuedGroup final : public ProcessGroup {
     WorkPtr work;
   };
 
-  void run_all();
   void run_one(const Issued& issued);
   void run_at_once(const Job& job, Work& work);
   /// What the collective ends with; tells the watch, and aborts the group.
   std::exception_ptr failure_of(const TransportError& error, const std::string& title);
   std::string in_words_of(int peer) const;
   void end_with(const std::string& cause);
-  void abort_if_busy();
   std::optional<std::string> cause() const;
   /// The first cause stays.
   std::string set_cause(const std::string& cause);
@@ -64,13 +60,10 @@ class QueuedGroup final : public ProcessGroup {
   std::uint64_t sequence_ = 0;  // of the next collective; send and recv do not count
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Issued> queue_;
-  bool is_running_ = false, is_stopping_ = false;
   std::optional<std::string> cause_;  // the group is aborted
 
   std::shared_ptr<void> watching_;
-  std::thread thread_;
+  std::unique_ptr<Lane<Issued>> lane_;
 };
 
 }  // namespace tandem::distributed

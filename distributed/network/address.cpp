@@ -19,11 +19,6 @@
 namespace tandem::distributed {
 namespace {
 
-std::string without_brackets(const std::string& host) {
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') return host.substr(1, host.size() - 2);
-  return host;
-}
-
 Address make_address(const sockaddr* data, socklen_t length) {
   Address address;
   address.length = std::min<socklen_t>(length, sizeof(address.storage));
@@ -117,6 +112,11 @@ std::string host_and_port(const std::string& host, std::uint16_t port) {
   return needs_brackets ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
+std::string without_brackets(const std::string& host) {
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') return host.substr(1, host.size() - 2);
+  return host;
+}
+
 Endpoint parse_endpoint(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   const bool is_cut = colon == std::string::npos || text.find(']', colon) != std::string::npos;
@@ -130,7 +130,7 @@ Endpoint parse_endpoint(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, endpoint.port);
   if (error != std::errc() || stop != end || endpoint.port == 0) {
-    core::fail("'{}': '{}' is no port; ports are 1 to 65535", text, text.substr(colon + 1));
+    core::fail("'{}': '{}' is no port; it must be 1 to 65535", text, text.substr(colon + 1));
   }
   return endpoint;
 }

@@ -27,6 +27,9 @@ struct Address {
   bool operator==(const Address& other) const;
 };
 
+/// "::1" of "[::1]"; others as they are.
+std::string without_brackets(const std::string& host);
+
 struct Endpoint {
   std::string host;  ///< without brackets
   std::uint16_t port = 0;

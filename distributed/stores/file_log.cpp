@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "tandem/core/fnv1a.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/network/deadline.h"
 #include "tandem/distributed/network/socket.h"
@@ -28,18 +29,8 @@ enum class Kind : std::uint8_t { set = 1, remove = 2 };
 constexpr Milliseconds kLockTime(5000);
 constexpr Milliseconds kLongestPause(10);
 
-// http://www.isthe.com/chongo/tech/comp/fnv
-template <class Integer>
-Integer fnv1a(std::string_view bytes, Integer basis, Integer prime) {
-  Integer hash = basis;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * prime;
-  return hash;
-}
-
-std::uint32_t check32(std::string_view bytes) { return fnv1a<std::uint32_t>(bytes, 0x811c9dc5, 0x01000193); }
-std::uint64_t check64(std::string_view bytes) {
-  return fnv1a<std::uint64_t>(bytes, 0xcbf29ce484222325, 0x00000100000001b3);
-}
+std::uint32_t check32(std::string_view bytes) { return core::fnv1a<std::uint32_t>(bytes); }
+std::uint64_t check64(std::string_view bytes) { return core::fnv1a<std::uint64_t>(bytes); }
 
 std::string make_payload(Kind kind, const std::string& key, const std::string& value) {
   std::string payload;

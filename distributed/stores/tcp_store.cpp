@@ -21,8 +21,6 @@ using store_protocol::Request;
 constexpr Milliseconds kAnswerTime(5000);
 constexpr Milliseconds kFirstPause(20), kLongestPause(250);
 
-double seconds(Milliseconds time) { return static_cast<double>(time.count()) / 1000; }
-
 std::string printable(std::string_view bytes) {
   std::string text;
   for (const char c : bytes.substr(0, 40)) text += c >= ' ' && c <= '~' ? c : '?';
@@ -70,7 +68,7 @@ Socket introduce(const Address& address, const std::string& url, const Deadline&
     version = receive_with(socket, take, hello_deadline);
   } catch (const TimeoutError&) {
     core::fail("who listens at {} is no store of Tandem, or it hangs: it said nothing for {} s; is the port right?",
-               url, seconds(kAnswerTime));
+               url, in_seconds(kAnswerTime));
   }
   if (version == store_protocol::kVersion) return socket;
   core::fail("the store at {} speaks version {} of the protocol, this process version {}: use one build of Tandem", url,
@@ -95,7 +93,7 @@ Socket connect_until(const std::string& host, std::uint16_t port, Milliseconds t
   throw TimeoutError(
       fmt::format("nobody serves a store at {} ({}) after {} s: is rank 0 (or launch) running, and is "
                   "the address right?",
-                  host_and_port(host, port), reason, seconds(timeout)));
+                  host_and_port(host, port), reason, in_seconds(timeout)));
 }
 
 }  // namespace
@@ -115,7 +113,7 @@ class TcpStore::Connection {
       reply = receive_with(socket_, store_protocol::take_reply, deadline);
     } catch (const TimeoutError& error) {
       failure_ = fmt::format("the store at {} hangs: {} ({} s passed)", url_, error.what(),
-                             seconds(std::max(wait, Milliseconds(0)) + kAnswerTime));
+                             in_seconds(std::max(wait, Milliseconds(0)) + kAnswerTime));
       socket_.close();  // a late answer would be taken for that to the next request
       throw TimeoutError(failure_);
     } catch (const core::Error& error) {

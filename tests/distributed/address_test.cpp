@@ -34,7 +34,7 @@ TEST(Address, Endpoints) {
     TANDEM_EXPECT_ERROR(parse_endpoint(wrong), "is not HOST:PORT, as in node1:29500 or [::1]:29500");
   }
   for (const char* wrong : {"a:", "a:x", "a:-1", "a:+1", "a:0", "a:65536", "a:80 ", "a: 80", "a:99999999999"}) {
-    TANDEM_EXPECT_ERROR(parse_endpoint(wrong), "is no port; ports are 1 to 65535");
+    TANDEM_EXPECT_ERROR(parse_endpoint(wrong), "is no port; it must be 1 to 65535");
   }
   for (const char* wrong : {"[::1:80", "::1]:80", "[]:80", "a b:80", "a/b:80", "[[::1]]:80"}) {
     TANDEM_EXPECT_ERROR(parse_endpoint(wrong), "is no host");

@@ -67,8 +67,12 @@ TEST(LaunchVerdict, an_interruption_comes_first) {
 }
 
 TEST(LaunchVerdict, a_cause_is_one_line_of_bounded_length) {
-  EXPECT_EQ(one_line("a\nb\x1b[31m"), "a b [31m");
-  EXPECT_LT(one_line(std::string(100000, 'x')).size(), 1100U);
+  RankEnd end = end_of(1, 4);
+  end.last_error = "a\nb\x1b[31m";
+  EXPECT_EQ(end.cause(), "rank 1 ended with exit code 4: a b [31m");
+  end.last_error = std::string(100000, 'x');
+  EXPECT_LT(end.cause().size(), 1100U);
+  EXPECT_LT(judge({end_of(0, 3)}, 1, {}, std::string(100000, 'x')).line.size(), 1100U);
 }
 
 Lines split(const std::vector<std::string>& pieces) {

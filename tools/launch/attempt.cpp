@@ -107,7 +107,7 @@ void Attempt::handle_signal(int number) {
     return;
   }
   if (!has_failed_) {
-    interruption_ = {.code = 128 + number,
+    interruption_ = {.code = kSignal + number,
                      .cause = fmt::format("ended by signal {} ({}), as were the ranks", number, strsignal(number))};
     kill_at(Clock::now() + kAfterSignal);
   }
@@ -122,7 +122,7 @@ void Attempt::handle_lost_output() {
   const int error = surroundings_.output.error(Stream::out);
   if (error == 0 || has_failed_ || interruption_) return;
   interruption_ = {
-      .code = error == EPIPE ? 128 + SIGPIPE : 1,
+      .code = error == EPIPE ? kSignal + SIGPIPE : kFailed,
       .cause = fmt::format("stdout cannot be written any more ({}); the ranks were stopped", std::strerror(error))};
   send_to_groups(SIGTERM);
   kill_at(Clock::now() + kAfterSignal);

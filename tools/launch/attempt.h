@@ -49,7 +49,6 @@ class Attempt {
 
   void start();
   void wait_for_events();
-  void read_output(Rank& rank);
   void handle_signal(int number);
   void handle_lost_output();
   void kill_at(Clock::time_point time);

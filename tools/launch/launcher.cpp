@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "tandem/distributed/fields.h"
 #include "tools/launch/attempt.h"
 #include "tools/launch/orphans.h"
 #include "tools/launch/rank_environment.h"
@@ -38,9 +39,9 @@ void print_settings(const Options& options, const RunStore& store, Output& outpu
   const int cores = available_cores();
   const char* own_threads = std::getenv("OMP_NUM_THREADS");
   output.write_line(Stream::out, "launch");
-  row("program", one_line(program));
+  row("program", distributed::one_line(program, kMaxCause));
   row("ranks", describe_ranks(options));
-  row("threads", own_threads ? fmt::format("{} each (OMP_NUM_THREADS), {} cores", one_line(own_threads), cores)
+  row("threads", own_threads ? fmt::format("{} each (OMP_NUM_THREADS), {} cores", distributed::one_line(own_threads, kMaxCause), cores)
                              : fmt::format("{} each, {} cores", threads_per_rank(options, cores), cores));
   row("store", store.address());
   if (options.max_restarts > 0) row("restarts", fmt::format("at most {}", options.max_restarts));

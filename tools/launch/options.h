@@ -6,21 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "tandem/core/error.h"
+#include "tools/exit.h"
 
 namespace tandem::launch {
-
-/// The command line is wrong: exit code 2.
-class UsageError : public core::Error {
- public:
-  using Error::Error;
-};
-
-/// Throws a UsageError with a message in fmt's syntax.
-template <class... Args>
-[[noreturn]] void fail_usage(fmt::format_string<Args...> format, Args&&... args) {
-  throw UsageError(fmt::format(format, std::forward<Args>(args)...));
-}
 
 struct Options {
   int ranks = 1;  ///< that this launcher starts

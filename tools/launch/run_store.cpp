@@ -4,6 +4,8 @@
 #include <csignal>
 #include <thread>
 
+#include "tandem/distributed/network/address.h"
+#include "tandem/distributed/rendezvous.h"
 #include "tandem/distributed/stores/tcp_store.h"
 
 namespace tandem::launch {
@@ -16,7 +18,6 @@ constexpr Milliseconds kNodesMeet{300000};  // launchers are started by hand, or
 constexpr Milliseconds kConnect{10000};     // to a server in this process
 constexpr Milliseconds kOthersLeave{5000};
 constexpr Milliseconds kLook{20};
-constexpr const char* kWorldSizeKey = "world_size";  // the first thing that a rank writes (distributed/world.h)
 
 // Threads that are started meanwhile hear no signals.
 class NoSignals {
@@ -75,8 +76,7 @@ distributed::Store& RunStore::client() {
 }
 
 std::string RunStore::address() const {
-  return host_.find(':') == std::string::npos ? fmt::format("tcp://{}:{}", host_, port_)
-                                              : fmt::format("tcp://[{}]:{}", host_, port_);
+  return "tcp://" + distributed::host_and_port(host_, port_);
 }
 
 template <class F, class T>
@@ -105,7 +105,7 @@ std::optional<distributed::Failure> RunStore::failure() {
 }
 
 bool RunStore::has_said_goodbye(int rank) { return has(distributed::goodbye_key(rank), true); }
-bool RunStore::is_used() { return has(kWorldSizeKey, false); }
+bool RunStore::is_used() { return has(distributed::kWorldSizeKey, false); }
 
 bool RunStore::has(const std::string& key, bool otherwise) {
   return ask([&](distributed::Store& store) { return store.get(key, Milliseconds(0)).has_value(); }, otherwise);

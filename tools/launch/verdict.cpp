@@ -6,11 +6,11 @@
 #include <csignal>
 #include <cstring>
 
+#include "tandem/distributed/fields.h"
+#include "tools/exit.h"
+
 namespace tandem::launch {
 namespace {
-
-constexpr int kPeerFailed = 3, kSignal = 128;
-constexpr std::size_t kMaxLine = 1000;
 
 int exit_code(const RankEnd& end) {
   if (end.kind == RankEnd::Kind::left_early) return 1;
@@ -64,7 +64,7 @@ std::string RankEnd::cause() const {
   const std::string how = ending.signal != 0
                               ? fmt::format("was killed by signal {} ({})", ending.signal, strsignal(ending.signal))
                               : fmt::format("ended with exit code {}", ending.code);
-  return fmt::format("rank {} {}{}{}", rank, how, last_error.empty() ? "" : ": ", one_line(last_error));
+  return fmt::format("rank {} {}{}{}", rank, how, last_error.empty() ? "" : ": ", distributed::one_line(last_error, kMaxCause));
 }
 
 Verdict judge(const std::vector<RankEnd>& ends, int world_size, const std::optional<Interruption>& interruption,
@@ -76,16 +76,9 @@ Verdict judge(const std::vector<RankEnd>& ends, int world_size, const std::optio
   if (own != ends.end())
     return {.code = exit_code(*own), .line = own->cause() + others(ends, world_size) + advice(*own)};
   const auto echo = std::find_if(ends.begin(), ends.end(), is_failure);
-  if (known_cause) return {.code = kPeerFailed, .line = one_line(*known_cause) + others(ends, world_size)};
+  if (known_cause) return {.code = kPeerFailed, .line = distributed::one_line(*known_cause, kMaxCause) + others(ends, world_size)};
   if (echo == ends.end()) return {};
   return {.code = kPeerFailed, .line = echo->cause() + others(ends, world_size) + advice(*echo)};
-}
-
-std::string one_line(std::string text) {
-  for (char& byte : text)
-    if (static_cast<unsigned char>(byte) < ' ' || byte == '\x7f') byte = ' ';
-  if (text.size() > kMaxLine) text = text.substr(0, kMaxLine) + "...";
-  return text;
 }
 
 }  // namespace tandem::launch

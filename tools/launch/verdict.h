@@ -9,6 +9,9 @@
 
 namespace tandem::launch {
 
+/// Bytes of a cause in what is printed.
+constexpr std::size_t kMaxCause = 1000;
+
 /// Less for what is more likely a cause than what follows from it.
 int likely_order(const Ending& ending);
 
@@ -48,8 +51,5 @@ struct Verdict {
 /// `ends` in the order in which they came; `known_cause`: the first failure in the store, which may be another node's.
 Verdict judge(const std::vector<RankEnd>& ends, int world_size, const std::optional<Interruption>& interruption,
               const std::optional<std::string>& known_cause);
-
-/// A cause fit for one line: no control characters, not too long.
-std::string one_line(std::string text);
 
 }  // namespace tandem::launch

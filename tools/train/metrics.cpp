@@ -7,6 +7,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "tandem/core/fnv1a.h"
 #include "tandem/data/file.h"
 
 namespace tandem::train {
@@ -18,12 +19,10 @@ double rounded(double value) { return std::round(value * 1000) / 1000; }
 }  // namespace
 
 std::string weights_hash(const nn::Module& model) {
-  constexpr std::uint64_t kOffsetBasis = 0xcbf29ce484222325u, kPrime = 0x100000001b3u;
-  std::uint64_t hash = kOffsetBasis;
+  std::uint64_t hash = core::fnv1a("");
   for (const nn::Variable& parameter : model.parameters()) {
     const core::Tensor dense = parameter.data().contiguous();
-    const auto* bytes = static_cast<const unsigned char*>(dense.raw_data());
-    for (std::size_t i = 0; i < dense.bytes(); ++i) hash = (hash ^ bytes[i]) * kPrime;
+    hash = core::fnv1a({static_cast<const char*>(dense.raw_data()), dense.bytes()}, hash);
   }
   return fmt::format("{:016x}", hash);
 }

@@ -20,7 +20,7 @@
 namespace tandem::train {
 
 /// FNV-1a, 64 bits, over the bytes of all parameters, each in row-major order whatever its strides, as 16 hexadecimal
-/// digits. Source: Fowler, Noll, Vo, www.isthe.com/chongo/tech/comp/fnv/.
+/// digits (core/fnv1a.h).
 std::string weights_hash(const nn::Module& model);
 
 /// The most memory that this process ever held, in MiB.

@@ -40,11 +40,12 @@ ordered_json times(const IterationRecord& record) {
 
 }  // namespace
 
-Profile::Profile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "we")) {
+Profile::Profile(const std::string& path, int rank, int world_size)
+    : path_(path), rank_(rank), world_size_(world_size), file_(std::fopen(path.c_str(), "we")) {
   if (!file_) core::fail("--profile-out {}: cannot be opened for writing: {}", path, std::strerror(errno));
 }
 
-void Profile::update(const Reducer& reducer, const UpdateReport& report, int rank, int world_size) {
+void Profile::update(const Reducer& reducer, const UpdateReport& report) {
   const IterationRecord& record = reducer.last_iteration();
   // The buckets of the record are those before a rebuild, and after it the plan is written anew.
   ordered_json line{{"step", report.step},
@@ -57,10 +58,10 @@ void Profile::update(const Reducer& reducer, const UpdateReport& report, int ran
                     {"bytes_reordered", record.bytes_reordered}};
   line.update(times(record));
   const std::vector<std::vector<std::size_t>> now(reducer.assignment().begin(), reducer.assignment().end());
-  if (assignment_.empty()) write(plan(reducer, rank, world_size).dump());
+  if (assignment_.empty()) write(plan(reducer, rank_, world_size_).dump());
   if (assignment_.empty()) assignment_ = now;
   write(line.dump());
-  if (assignment_ != now) write(plan(reducer, rank, world_size).dump());
+  if (assignment_ != now) write(plan(reducer, rank_, world_size_).dump());
   assignment_ = now;
 }
 

@@ -2,7 +2,8 @@
 //
 //   {"rank":0,"world_size":2,"parameters":[{"name":"fc1.weight","bytes":802816},..],"buckets":[[3,2],[1,0]]}
 //   {"step":1,"forward_ms":..,"backward_ms":..,"optimizer_ms":..,"exposed_ms":..,"bytes_sent":..,"bytes_copied":0,
-//    "bytes_reordered":..,"ready_ms":[..],"buckets":[{"bytes":..,"ready_ms":..,"launched_ms":..,"begin_ms":..,"end_ms":..},..]}
+//    "bytes_reordered":..,"ready_ms":[..],
+//    "buckets":[{"bytes":..,"ready_ms":..,"launched_ms":..,"begin_ms":..,"end_ms":..},..]}
 //
 // The first line is the plan: parameters in order of registration, buckets as indices into them; written again where
 // buckets were built anew. Then a line an update. Times within a line are since backward's begin; backward_ms is its
@@ -23,9 +24,9 @@ namespace tandem::train {
 class Profile {
  public:
   /// Throws Error where the file cannot be written.
-  explicit Profile(const std::string& path);
+  Profile(const std::string& path, int rank, int world_size);
 
-  void update(const distributed::Reducer& reducer, const UpdateReport& report, int rank, int world_size);
+  void update(const distributed::Reducer& reducer, const UpdateReport& report);
 
  private:
   struct Close {
@@ -35,6 +36,7 @@ class Profile {
   void write(const std::string& line);
 
   std::string path_;
+  int rank_, world_size_;
   std::unique_ptr<std::FILE, Close> file_;
   std::vector<std::vector<std::size_t>> assignment_;  // as written last
 };

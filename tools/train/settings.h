@@ -8,21 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "tandem/core/error.h"
+#include "tools/exit.h"
 
 namespace tandem::train {
-
-/// The command line is wrong: exit code 2.
-class UsageError : public core::Error {
- public:
-  using Error::Error;
-};
-
-/// Throws a UsageError with a message in fmt's syntax.
-template <class... Args>
-[[noreturn]] void fail_usage(fmt::format_string<Args...> format, Args&&... args) {
-  throw UsageError(fmt::format(format, std::forward<Args>(args)...));
-}
 
 /// Fields that are optional depend on others or may be absent; resolve() sets those that depend.
 struct Settings {

@@ -66,15 +66,17 @@ class Trainer::Exchange {
 
   /// Once this rank's loss is known: on its way while backward computes.
   void begin(double loss) {
-    values_ = core::Tensor::zeros({2 * std::int64_t{group_.size()}}, {.dtype = core::DType::float64});
-    double* mine = values_.mutable_data<double>() + 2 * group_.rank();
-    mine[0] = loss;
-    mine[1] = stop_.received();
-    // A sum of which each number is one rank's: added up below in the same order on all ranks.
-    work_ = group_.all_reduce(values_, {.label = "loss"});
+    values_ = core::Tensor::empty({group_.size(), 2}, {.dtype = core::DType::float64});
+    work_ = group_.all_gather(core::Tensor::from(std::vector{loss, static_cast<double>(stop_.received())}), values_, "loss");
   }
   void wait() { work_->wait(); }
-  double loss() const { return sum(0); }
+  /// Added up in the same order on all ranks.
+  double loss() const {
+    const double* values = values_.data<double>();
+    double total = 0;
+    for (int r = 0; r < group_.size(); ++r) total += values[2 * r];
+    return total;
+  }
   /// The signal that some rank got, else 0.
   int stopped_by() const {
     const double* values = values_.data<double>();
@@ -84,13 +86,6 @@ class Trainer::Exchange {
   }
 
  private:
-  double sum(int offset) const {
-    const double* values = values_.data<double>();
-    double total = 0;
-    for (int r = 0; r < group_.size(); ++r) total += values[2 * r + offset];
-    return total;
-  }
-
   distributed::ProcessGroup& group_;
   const StopSignal& stop_;
   core::Tensor values_;  // [W, 2]: loss, signal
@@ -113,7 +108,7 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
       parameters_(state.model->parameters()),
       sampler_(make_sampler(settings, ranks, data)),
       loader_(data.train, sampler_, {.accumulation_steps = settings.accumulation_steps}) {
-  if (settings.profile_out) profile_.emplace(*settings.profile_out);
+  if (settings.profile_out) profile_.emplace(*settings.profile_out, ranks.rank(), ranks.size());
 }
 
 void Trainer::run() {
@@ -202,7 +197,7 @@ void Trainer::step(UpdateReport& report) {
 
 void Trainer::after_update(const UpdateReport& report) {
   metrics_.update(report);
-  if (profile_) profile_->update(ddp_.reducer(), report, ranks_.rank(), ranks_.size());
+  if (profile_) profile_->update(ddp_.reducer(), report);
   progress_.update(report);
   const bool epoch_ended = state_.position.micro_step == sampler_.micro_steps();
   const auto is_due = [&](const std::optional<std::int64_t>& every) {
