@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "tandem/data/dataset.h"
+#include "tandem/data/labelled_dataset.h"
 #include "tandem/data/pixels.h"
 
 namespace tandem::data {
@@ -18,7 +18,7 @@ inline constexpr std::array<Normalization, 3> kCifar10Normalization{{{.mean = 0.
                                                                      {.mean = 0.4822f, .deviation = 0.2435f},
                                                                      {.mean = 0.4465f, .deviation = 0.2616f}}};
 
-class Cifar10 final : public Dataset {
+class Cifar10 final : public LabelledDataset {
  public:
   /// Reads data_batch_1.bin to data_batch_5.bin, or test_batch.bin, from `folder` or its subfolder
   /// cifar-10-batches-bin; the files may hold fewer records than the original ones. With `augment` each image is padded

@@ -1,20 +1,11 @@
 #include "tandem/data/dataset.h"
 
-#include <algorithm>
-
 namespace tandem::data {
 
 Batch Dataset::read(std::span<const std::int64_t> indices, const EpochContext& context) const {
   for (const std::int64_t index : indices)
     if (index < 0 || index >= size()) core::fail("dataset: sample {} was asked for, there are {}", index, size());
-  const core::Shape sample = sample_shape();
-  core::Shape shape{static_cast<std::int64_t>(indices.size())};
-  for (const std::int64_t size : sample) shape.push_back(size);
-  Batch batch{.input = core::Tensor::empty(shape),
-              .target = core::Tensor::empty({shape[0]}, {.dtype = core::DType::int64})};
-  if (!indices.empty())
-    read_into(indices, context, batch.input.mutable_data<float>(), batch.target.mutable_data<std::int64_t>());
-  return batch;
+  return read_batch(indices, context);
 }
 
 }  // namespace tandem::data

@@ -11,11 +11,21 @@
 
 namespace tandem::data {
 
-/// Rows of a micro-step. Zero rows are a batch too.
+/// Rows of a micro-step, contiguous. Zero rows are a batch too.
 struct Batch {
-  core::Tensor input;   ///< float32 [N, ...], for images [N, C, H, W], contiguous
-  core::Tensor target;  ///< int64 [N]
+  core::Tensor input;   ///< float32 [N, ...], for images [N, C, H, W]; of text the tokens' ids, int64 [N, S]
+  core::Tensor target;  ///< int64: classes [N]; of text [N, S] the tokens to predict, kNotPredicted elsewhere
+  // Of text only, int64; undefined elsewhere.
+  core::Tensor attention_mask;  ///< [N, S]: 1 at tokens, 0 at padding
+  core::Tensor token_type_ids;  ///< [N, S]: 0 in a pair's first sentence, 1 in its second
+  core::Tensor next_sentence;   ///< [N]: 0 where the second follows the first in the text, 1 where it does not;
+                                ///< undefined without pairs
+
+  std::int64_t rows() const { return input.size(0); }
 };
+
+/// The target at a place where nothing is to be predicted: what cross-entropies ignore.
+inline constexpr std::int64_t kNotPredicted = -100;
 
 /// Which half of a data set.
 enum class Split : std::uint8_t { train, test };
@@ -42,18 +52,14 @@ class Dataset {
 
   /// Number of samples.
   virtual std::int64_t size() const = 0;
-  /// Shape of one input, without N.
-  virtual core::Shape sample_shape() const = 0;
-  /// Targets are below this.
-  virtual std::int64_t classes() const = 0;
 
-  /// The samples of these numbers, in their order, decoded and normalised. Throws Error for a number that is not there.
+  /// The samples of these numbers, in their order, ready for a model. Throws Error for a number that is not there, and
+  /// where a sample cannot be read.
   Batch read(std::span<const std::int64_t> indices, const EpochContext& context = {}) const;
 
  protected:
-  /// As read(), into tensors of the right shapes; indices are valid. Must not throw.
-  virtual void read_into(std::span<const std::int64_t> indices, const EpochContext& context, float* input,
-                         std::int64_t* target) const = 0;
+  /// As read(); indices are valid.
+  virtual Batch read_batch(std::span<const std::int64_t> indices, const EpochContext& context) const = 0;
 };
 
 }  // namespace tandem::data

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "tandem/data/dataset.h"
+#include "tandem/data/labelled_dataset.h"
 #include "tandem/data/pixels.h"
 
 namespace tandem::data {
@@ -15,7 +15,7 @@ inline constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-
 inline constexpr Normalization kFashionMnistNormalization{.mean = 0.286041f, .deviation = 0.353024f};
 inline constexpr Normalization kMnistNormalization{.mean = 0.1307f, .deviation = 0.3081f};
 
-class FashionMnist final : public Dataset {
+class FashionMnist final : public LabelledDataset {
  public:
   /// Reads train-images-idx3-ubyte and train-labels-idx1-ubyte (t10k-... for the test split) from `folder`, with or
   /// without .gz. Throws Error with path and byte offset where a file is missing or damaged, the two hold different

@@ -21,6 +21,9 @@ float noise(std::uint32_t word) {
 Synthetic::Synthetic(const SyntheticOptions& options) : options_(options) {
   if (options.size < 0 || options.size >> 32 != 0)
     core::fail("synthetic: {} samples, needed 0 to 2^32 - 1", options.size);
+  if (options.first < 0 || (options.first + options.size) >> 32 != 0)
+    core::fail("synthetic: {} samples from number {} on, needed numbers from 0 to 2^32 - 1", options.size,
+               options.first);
   if (options.classes < 1) core::fail("synthetic: {} classes, needed 1 or more", options.classes);
   const core::Shape& shape = options.sample_shape;
   if (shape.rank() >= core::kMaxRank) core::fail("synthetic: sample shape {} leaves no dimension for N", shape.str());
@@ -59,7 +62,7 @@ void Synthetic::read_into(std::span<const std::int64_t> indices, const EpochCont
   const std::int64_t elements = core::numel(options_.sample_shape);
   core::parallel_for(static_cast<std::int64_t>(indices.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      const std::int64_t index = indices[static_cast<std::size_t>(row)];
+      const std::int64_t index = options_.first + indices[static_cast<std::size_t>(row)];
       target[row] = index % options_.classes;
       if (elements > 0) read_sample(index, input + row * elements);
     }

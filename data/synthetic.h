@@ -3,23 +3,25 @@
 
 #include <vector>
 
-#include "tandem/data/dataset.h"
+#include "tandem/data/labelled_dataset.h"
 
 namespace tandem::data {
 
 struct SyntheticOptions {
+  std::int64_t first =
+      0;  ///< number of the first sample: ranges that do not meet are data of one kind with other noise
   std::int64_t size = 1024;
   core::Shape sample_shape{3, 224, 224};
   std::int64_t classes = 1000;
   std::uint64_t seed = 0;
 };
 
-/// Sample i is of class i % classes: the class's mean plus uniform noise of deviation 1. A mean is coarse, so that
-/// convolutions find it too: each plane of the last two dimensions is cut into 4 x 4 cells of one value each, normal
-/// with deviation 1.
-class Synthetic final : public Dataset {
+/// Sample i, counted from `first`, is of class i % classes: the class's mean plus uniform noise of deviation 1. A mean
+/// is coarse, so that convolutions find it too: each plane of the last two dimensions is cut into 4 x 4 cells of one
+/// value each, normal with deviation 1.
+class Synthetic final : public LabelledDataset {
  public:
-  /// Throws Error for a negative size, one of 2^32 or more, and for no class.
+  /// Throws Error where numbers of samples are not in [0, 2^32), and for no class.
   explicit Synthetic(const SyntheticOptions& options);
 
   std::int64_t size() const override { return options_.size; }

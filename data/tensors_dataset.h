@@ -3,11 +3,11 @@
 
 #include <filesystem>
 
-#include "tandem/data/dataset.h"
+#include "tandem/data/labelled_dataset.h"
 
 namespace tandem::data {
 
-class TensorsDataset final : public Dataset {
+class TensorsDataset final : public LabelledDataset {
  public:
   /// `input` float32 [N, ...], `target` int64 [N], not negative; other tensors of the file are left alone. Samples are
   /// numbered in the file's order. Throws Error naming the file where one is missing, has another dtype, or the two do

@@ -3,13 +3,14 @@
 #include <atomic>
 #include <chrono>
 
+#include "tandem/data/labelled_dataset.h"
 #include "tests/data/temporary_folder.h"
 
 namespace tandem::data {
 namespace {
 
 // Sample i holds i and the epoch. Fails at one sample, waits before each batch, counts them.
-class Numbers final : public Dataset {
+class Numbers final : public LabelledDataset {
  public:
   explicit Numbers(std::int64_t size) : size_(size) {}
   std::int64_t size() const override { return size_; }

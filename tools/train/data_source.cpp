@@ -1,7 +1,6 @@
 #include "tools/train/data_source.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "tandem/data/cifar10.h"
 #include "tandem/data/fashion_mnist.h"
@@ -11,42 +10,17 @@
 namespace tandem::train {
 namespace {
 
-using data::Dataset;
 using data::Split;
 
-/// Samples [begin, begin + size) of another data set.
-class Range final : public Dataset {
- public:
-  Range(std::shared_ptr<const Dataset> whole, std::int64_t begin, std::int64_t size)
-      : whole_(std::move(whole)), begin_(begin), size_(size) {}
-
-  std::int64_t size() const override { return size_; }
-  core::Shape sample_shape() const override { return whole_->sample_shape(); }
-  std::int64_t classes() const override { return whole_->classes(); }
-
- protected:
-  void read_into(std::span<const std::int64_t> indices, const data::EpochContext& context, float* input,
-                 std::int64_t* target) const override {
-    std::vector<std::int64_t> shifted(indices.begin(), indices.end());
-    for (std::int64_t& index : shifted) index += begin_;
-    const data::Batch batch = whole_->read(shifted, context);
-    std::copy_n(batch.input.data<float>(), batch.input.numel(), input);
-    std::copy_n(batch.target.data<std::int64_t>(), batch.target.numel(), target);
-  }
-
- private:
-  std::shared_ptr<const Dataset> whole_;
-  std::int64_t begin_, size_;
-};
-
 DataSource open_synthetic(const Settings& settings) {
-  const std::int64_t train = *settings.synthetic_samples, test = std::max<std::int64_t>(1, train / 4);
-  const auto all =
-      std::make_shared<data::Synthetic>(data::SyntheticOptions{.size = train + test,
-                                                               .sample_shape = {1, 28, 28},
-                                                               .classes = 10,
-                                                               .seed = static_cast<std::uint64_t>(settings.seed)});
-  return {.train = std::make_shared<Range>(all, 0, train), .test = std::make_shared<Range>(all, train, test)};
+  data::SyntheticOptions options{.size = *settings.synthetic_samples,
+                                 .sample_shape = {1, 28, 28},
+                                 .classes = 10,
+                                 .seed = static_cast<std::uint64_t>(settings.seed)};
+  const auto train = std::make_shared<data::Synthetic>(options);
+  options.first = options.size;
+  options.size = std::max<std::int64_t>(1, options.size / 4);
+  return {.train = train, .test = std::make_shared<data::Synthetic>(options)};
 }
 
 DataSource open_any(const Settings& settings) {

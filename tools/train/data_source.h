@@ -3,13 +3,13 @@
 
 #include <memory>
 
-#include "tandem/data/dataset.h"
+#include "tandem/data/labelled_dataset.h"
 #include "tools/train/settings.h"
 
 namespace tandem::train {
 
 struct DataSource {
-  std::shared_ptr<const data::Dataset> train, test;
+  std::shared_ptr<const data::LabelledDataset> train, test;
   bool shuffle = true;  ///< the training samples, anew each epoch
 };
 

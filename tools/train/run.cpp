@@ -17,7 +17,7 @@ namespace tandem::train {
 namespace {
 
 // One sample through the model, before anything is written: do they fit?
-void check_fits(const Settings& settings, nn::Module& model, const data::Dataset& dataset) {
+void check_fits(const Settings& settings, nn::Module& model, const data::LabelledDataset& dataset) {
   const autograd::NoGradGuard no_grad;
   model.eval();
   core::Shape output;

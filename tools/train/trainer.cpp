@@ -67,7 +67,8 @@ class Trainer::Exchange {
   /// Once this rank's loss is known: on its way while backward computes.
   void begin(double loss) {
     values_ = core::Tensor::empty({group_.size(), 2}, {.dtype = core::DType::float64});
-    work_ = group_.all_gather(core::Tensor::from(std::vector{loss, static_cast<double>(stop_.received())}), values_, "loss");
+    work_ = group_.all_gather(core::Tensor::from(std::vector{loss, static_cast<double>(stop_.received())}), values_,
+                              "loss");
   }
   void wait() { work_->wait(); }
   /// Added up in the same order on all ranks.
