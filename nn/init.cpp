@@ -12,4 +12,10 @@ core::Tensor uniform_by_fan_in(const core::Shape& shape, std::int64_t fan_in, co
   return weights;
 }
 
+core::Tensor normal(const core::Shape& shape, double deviation, core::Generator& random) {
+  core::Tensor weights = core::Tensor::empty(shape);
+  core::fill_normal(weights, 0, deviation, random.next());
+  return weights;
+}
+
 }  // namespace tandem::nn

@@ -9,4 +9,7 @@ namespace tandem::nn {
 /// for weight and bias alike. Source: He et al., "Delving deep into rectifiers", 2015.
 core::Tensor uniform_by_fan_in(const core::Shape& shape, std::int64_t fan_in, core::Generator& random);
 
+/// Normal with mean 0.
+core::Tensor normal(const core::Shape& shape, double deviation, core::Generator& random);
+
 }  // namespace tandem::nn

@@ -7,6 +7,8 @@ namespace tandem::nn {
 
 struct LinearOptions {
   bool bias = true;
+  /// The weight begins normal with this deviation, the bias at 0; 0: PyTorch's default, both uniform (nn/init.h).
+  double init_deviation = 0;
 };
 
 /// weight [out, in], bias [out].

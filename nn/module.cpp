@@ -1,7 +1,11 @@
 #include "tandem/nn/module.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string_view>
 
 namespace tandem::nn {
 
@@ -57,25 +61,52 @@ StateDict Module::state_dict() {
   return state;
 }
 
+std::string NameDifference::str() const {
+  const auto list = [](const std::vector<std::string>& names) {
+    return names.empty() ? "none" : fmt::format("{}", fmt::join(names, " "));
+  };
+  return fmt::format("missing: {}; unexpected: {}", list(missing), list(unexpected));
+}
+
+namespace {
+
+NameDifference compare_names(const StateDict& own, const StateDict& state) {
+  const auto lacking = [](const StateDict& who, const StateDict& other) {
+    std::set<std::string_view> names;
+    for (const auto& [name, tensor] : who) names.insert(name);
+    std::vector<std::string> all;
+    for (const auto& [name, tensor] : other)
+      if (!names.count(name)) all.push_back(name);
+    return all;
+  };
+  return {.missing = lacking(state, own), .unexpected = lacking(own, state)};
+}
+
+// Copies what both have. Throws before anything is changed.
+void copy_state(StateDict& own, const StateDict& state) {
+  std::map<std::string_view, const Tensor*> sources;
+  for (const auto& [name, tensor] : state) sources[name] = &tensor;
+  for (const auto& [name, tensor] : own)
+    if (const auto source = sources.find(name); source != sources.end() && source->second->shape() != tensor.shape())
+      fail("load_state_dict: {} has shape {}, the model's is {}", name, source->second->shape().str(),
+           tensor.shape().str());
+  for (auto& [name, tensor] : own)
+    if (const auto source = sources.find(name); source != sources.end()) tensor.copy_from(*source->second);
+}
+
+}  // namespace
+
 void Module::load_state_dict(const StateDict& state) {
   StateDict own = state_dict();
-  const auto has = [](const StateDict& dict, const std::string& name) {
-    return std::any_of(dict.begin(), dict.end(), [&](const auto& entry) { return entry.first == name; });
-  };
-  std::string missing, unexpected;
-  for (const auto& [name, tensor] : own)
-    if (!has(state, name)) missing += " " + name;
-  for (const auto& [name, tensor] : state)
-    if (!has(own, name)) unexpected += " " + name;
-  if (!missing.empty() || !unexpected.empty())
-    fail("load_state_dict: missing:{}; unexpected:{}", missing.empty() ? " none" : missing,
-         unexpected.empty() ? " none" : unexpected);
-  for (const auto& [name, tensor] : own) {
-    const Tensor& source = core::find(state, name, "load_state_dict");
-    if (source.shape() != tensor.shape())
-      fail("load_state_dict: {} has shape {}, the model's is {}", name, source.shape().str(), tensor.shape().str());
-  }
-  for (auto& [name, tensor] : own) tensor.copy_from(core::find(state, name, "load_state_dict"));
+  const NameDifference difference = compare_names(own, state);
+  if (!difference.empty()) fail("load_state_dict: {}", difference.str());
+  copy_state(own, state);
+}
+
+NameDifference Module::load_matching(const StateDict& state) {
+  StateDict own = state_dict();
+  copy_state(own, state);
+  return compare_names(own, state);
 }
 
 void Module::to(DType dtype) {

@@ -44,6 +44,16 @@ struct NamedBuffer {
   Tensor* tensor;  ///< the module's member: assigning to it swaps the storage
 };
 
+/// How the names in a file differ from a module's.
+struct NameDifference {
+  std::vector<std::string> missing;     ///< of the module, not in the file
+  std::vector<std::string> unexpected;  ///< in the file, not of the module
+
+  bool empty() const { return missing.empty() && unexpected.empty(); }
+  /// "missing: a b; unexpected: none"
+  std::string str() const;
+};
+
 class Module {
  public:
   Module() = default;
@@ -71,6 +81,8 @@ class Module {
   /// Copies values in place. Throws listing all names that are missing or unexpected, or the first shape that differs;
   /// then nothing has been changed.
   void load_state_dict(const StateDict& state);
+  /// The same for the names that both have; the others are left as they are, and returned.
+  NameDifference load_matching(const StateDict& state);
 
   /// Floating parameters and buffers get another dtype. Gradients become none: to be called before training.
   void to(DType dtype);

@@ -1,13 +1,11 @@
 #include "tools/train/evaluation.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "tandem/autograd/grad_mode.h"
 #include "tandem/core/recorder.h"
 #include "tandem/data/loader.h"
 #include "tandem/distributed/error.h"
-#include "tandem/nn/loss.h"
 
 namespace tandem::train {
 namespace {
@@ -25,59 +23,90 @@ class EvaluationMode {
   bool was_training_;
 };
 
-// Rows of logits [N, C] whose largest element, the first of them, is the target's.
-std::int64_t count_correct(const core::Tensor& logits, const core::Tensor& target) {
-  const auto values = logits.to_vector<double>();
-  const auto targets = target.to_vector<std::int64_t>();
-  const std::int64_t classes = logits.size(1);
-  std::int64_t correct = 0;
-  for (std::size_t row = 0; row < targets.size(); ++row) {
-    const auto first = values.begin() + static_cast<std::int64_t>(row) * classes;
-    correct += std::max_element(first, first + classes) - first == targets[row];
+/// What is added up over batches and ranks: of each term the losses and the items, then the first term's correct
+/// items, then how many ranks were stopped.
+class Sums {
+ public:
+  explicit Sums(std::size_t terms)
+      : terms_(terms),
+        values_(core::Tensor::zeros({static_cast<std::int64_t>(2 * terms + 2)}, {.dtype = core::DType::float64})) {}
+
+  void add(const BatchEvaluation& batch) {
+    for (std::size_t t = 0; t < terms_; ++t) {
+      at(2 * t) += batch.sums[t];
+      at(2 * t + 1) += batch.items[t];
+    }
+    at(2 * terms_) += batch.correct;
   }
-  return correct;
+  void stop() { at(2 * terms_ + 1) = 1; }
+  void all_reduce(distributed::ProcessGroup& group) { group.all_reduce(values_, {.label = "evaluation"})->wait(); }
+
+  bool is_stopped() const { return at(2 * terms_ + 1) > 0; }
+  double mean(std::size_t term) const { return at(2 * term + 1) > 0 ? at(2 * term) / at(2 * term + 1) : 0; }
+  double accuracy() const { return at(1) > 0 ? at(2 * terms_) / at(1) : 0; }
+
+ private:
+  double& at(std::size_t i) { return values_.mutable_data<double>()[i]; }
+  double at(std::size_t i) const { return values_.data<double>()[i]; }
+
+  std::size_t terms_;
+  core::Tensor values_;
+};
+
+// Puts a batch's outputs where its rows stand in the data set: `window` begins at row `begin`.
+void place(const BatchEvaluation& batch, std::int64_t samples, std::int64_t begin, std::int64_t rows,
+           const Ranks& ranks, Outputs& outputs) {
+  for (std::size_t i = 0; i < batch.outputs.size(); ++i) {
+    const auto& [name, values] = batch.outputs[i];
+    if (i == outputs.size()) {
+      core::Shape shape = values.shape();
+      shape[0] = samples;
+      outputs.emplace_back(name, core::Tensor::zeros(shape, {.dtype = values.dtype()}));
+    }
+    outputs[i].second.slice(0, begin + ranks.rank(), begin + rows, ranks.size()).copy_from(values);
+  }
+}
+
+Evaluation summarize(const Sums& sums, const std::vector<std::string>& terms) {
+  Evaluation result{.loss = 0, .accuracy = sums.accuracy(), .terms = {}};
+  for (std::size_t t = 0; t < terms.size(); ++t) {
+    result.terms.emplace_back(terms[t], sums.mean(t));
+    result.loss += sums.mean(t);
+  }
+  if (!std::isfinite(result.loss))
+    throw distributed::SharedError(
+        fmt::format("the evaluation's loss is {}: the weights or the data hold values that are not finite or too large",
+                    result.loss));
+  return result;
 }
 
 }  // namespace
 
-std::optional<Evaluation> evaluate(Ranks& ranks, nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
-                                   std::int64_t batch_size, const StopSignal& stop, core::Tensor* outputs) {
+std::optional<Evaluation> evaluate(Ranks& ranks, Task& task, const std::shared_ptr<const data::Dataset>& dataset,
+                                   std::int64_t batch_size, const StopSignal& stop, Outputs* outputs) {
   const core::RecordScope scope("evaluate", "phase");
   const autograd::NoGradGuard no_grad;
-  const EvaluationMode mode(model);
-  const core::DType dtype = model.parameters().front().dtype();
+  const EvaluationMode mode(*task.model());
   const data::Sampler sampler(
       {.samples = dataset->size(), .batch_size = batch_size, .rank = ranks.rank(), .world_size = ranks.size()});
   data::Loader loader(dataset, sampler);
   loader.begin_epoch({});
 
-  core::Tensor sums = core::Tensor::zeros({3}, {.dtype = core::DType::float64});  // of losses, correct ones; stopped
-  double* sum = sums.mutable_data<double>();
+  Sums sums(task.terms().size());
   std::int64_t begin = 0;  // of the global batch
   while (const auto window = loader.next_window()) {
-    if (stop.received()) sum[2] = 1;
+    if (stop.received()) sums.stop();
     if (stop.received()) break;
-    const data::Batch& batch = window->micro_batches.front();
-    const nn::Variable logits = model.forward(batch.input.to(dtype));
-    nn::CrossEntropyOptions options;
-    options.reduction = nn::Reduction::sum;  // a rank may have no rows
-    sum[0] += nn::cross_entropy(logits, batch.target, options).data().item();
-    sum[1] += static_cast<double>(count_correct(logits.data(), batch.target));
-    if (outputs) {
-      if (begin == 0) *outputs = core::Tensor::zeros({dataset->size(), logits.size(1)}, {.dtype = dtype});
-      outputs->slice(0, begin + ranks.rank(), begin + window->rows, ranks.size()).copy_from(logits.data());
-    }
+    const BatchEvaluation batch = task.evaluate(window->micro_batches.front(), outputs != nullptr);
+    sums.add(batch);
+    if (outputs) place(batch, dataset->size(), begin, window->rows, ranks, *outputs);
     begin += window->rows;
   }
-  ranks.group()->all_reduce(sums, {.label = "evaluation"})->wait();
-  if (sum[2] > 0) return std::nullopt;
-  if (outputs) ranks.group()->all_reduce(*outputs, {.label = "outputs"})->wait();  // each row is one rank's, else zero
-  const auto samples = static_cast<double>(dataset->size());
-  if (!std::isfinite(sum[0]))
-    throw distributed::SharedError(
-        fmt::format("the evaluation's loss is {}: the weights or the data hold values that are not finite or too large",
-                    sum[0] / samples));
-  return Evaluation{.loss = sum[0] / samples, .accuracy = sum[1] / samples};
+  sums.all_reduce(*ranks.group());
+  if (sums.is_stopped()) return std::nullopt;
+  if (outputs)  // each row is one rank's, else zero
+    for (auto& [name, values] : *outputs) ranks.group()->all_reduce(values, {.label = "outputs"})->wait();
+  return summarize(sums, task.terms());
 }
 
 }  // namespace tandem::train

@@ -3,23 +3,30 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tandem/data/dataset.h"
-#include "tandem/nn/module.h"
 #include "tools/train/ranks.h"
 #include "tools/train/stop_signal.h"
+#include "tools/train/tasks/task.h"
 
 namespace tandem::train {
 
 struct Evaluation {
-  double loss = 0;      ///< cross-entropy, the mean over all samples
-  double accuracy = 0;  ///< share of the samples whose largest output is the target's
+  double loss = 0;      ///< cross-entropy: the sum of its terms, each a mean over all its items; 0 where there are none
+  double accuracy = 0;  ///< share of the first term's items whose largest logit is the target's
+  std::vector<std::pair<std::string, double>> terms;
 };
 
+/// By name, [samples, ...] each.
+using Outputs = std::vector<std::pair<std::string, core::Tensor>>;
+
 /// Collective: each rank evaluates its share, and all get the same result. Every sample counts once. The model's mode
-/// is as before afterwards. `outputs`, where given, becomes [N, classes] in the data set's order, on all ranks. None
-/// where a signal came meanwhile, to any of them. Throws Error where the loss is not finite.
-std::optional<Evaluation> evaluate(Ranks& ranks, nn::Module& model, const std::shared_ptr<const data::Dataset>& dataset,
-                                   std::int64_t batch_size, const StopSignal& stop, core::Tensor* outputs = nullptr);
+/// is as before afterwards. `outputs`, where given, gets the model's outputs in the data set's order, on all ranks.
+/// None where a signal came meanwhile, to any of them. Throws Error where the loss is not finite.
+std::optional<Evaluation> evaluate(Ranks& ranks, Task& task, const std::shared_ptr<const data::Dataset>& dataset,
+                                   std::int64_t batch_size, const StopSignal& stop, Outputs* outputs = nullptr);
 
 }  // namespace tandem::train

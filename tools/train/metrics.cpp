@@ -73,12 +73,17 @@ void Metrics::update(const UpdateReport& r) {
                               {"comm_exposed_ms", rounded(r.comm_exposed_ms)},
                               {"optimizer_ms", rounded(r.optimizer_ms)},
                               {"all_reduces", r.all_reduces}};
+  if (r.terms.size() > 1)
+    for (const auto& [name, value] : r.terms) line[name] = value;
   if (r.grad_norm) line["grad_norm"] = *r.grad_norm;
   write(line);
 }
 
 void Metrics::evaluation(std::int64_t epoch, const Evaluation& result) {
-  write({{"epoch", epoch}, {"eval_loss", result.loss}, {"eval_accuracy", result.accuracy}});
+  nlohmann::ordered_json line{{"epoch", epoch}, {"eval_loss", result.loss}, {"eval_accuracy", result.accuracy}};
+  if (result.terms.size() > 1)
+    for (const auto& [name, value] : result.terms) line["eval_" + name] = value;
+  write(line);
 }
 
 void Metrics::done(bool complete, std::int64_t steps, const nn::Module& model) {

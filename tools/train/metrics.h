@@ -2,6 +2,8 @@
 //
 //   {"step":1,"epoch":1,"loss":2.31,"lr":0.02,"samples_per_s":..,"step_ms":..,"data_ms":..,"forward_ms":..,"backward_ms":..,
 //    "comm_ms":..,"comm_exposed_ms":..,"optimizer_ms":..,"all_reduces":2[,"grad_norm":..]}
+//                                  where the loss has several terms, each of them too: "masked_lm_loss",
+//                                  "next_sentence_loss"
 //   {"epoch":1,"eval_loss":0.41,"eval_accuracy":0.86}
 //   {"done":true,"steps":938,"peak_rss_mb":410.2,"weights_hash":"53a9..."}      false where a signal ended the run
 #pragma once

@@ -7,7 +7,6 @@
 #include "tandem/autograd/engine.h"
 #include "tandem/core/recorder.h"
 #include "tandem/distributed/error.h"
-#include "tandem/nn/loss.h"
 #include "tandem/optim/clip_grad.h"
 
 namespace tandem::train {
@@ -64,32 +63,42 @@ class Trainer::Exchange {
  public:
   Exchange(distributed::ProcessGroup& group, const StopSignal& stop) : group_(group), stop_(stop) {}
 
-  /// Once this rank's loss is known: on its way while backward computes.
-  void begin(double loss) {
-    values_ = core::Tensor::empty({group_.size(), 2}, {.dtype = core::DType::float64});
-    work_ = group_.all_gather(core::Tensor::from(std::vector{loss, static_cast<double>(stop_.received())}), values_,
-                              "loss");
+  /// Once this rank's share of each of the loss's terms is known: on its way while backward computes.
+  void begin(const UpdateReport& report) {
+    std::vector<double> mine;
+    for (const auto& [name, value] : report.terms) mine.push_back(value);
+    mine.push_back(static_cast<double>(stop_.received()));
+    width_ = mine.size();
+    values_ = core::Tensor::empty({group_.size(), static_cast<std::int64_t>(width_)}, {.dtype = core::DType::float64});
+    work_ = group_.all_gather(core::Tensor::from(mine), values_, "loss");
   }
-  void wait() { work_->wait(); }
-  /// Added up in the same order on all ranks.
-  double loss() const {
-    const double* values = values_.data<double>();
-    double total = 0;
-    for (int r = 0; r < group_.size(); ++r) total += values[2 * r];
-    return total;
+  /// The terms of all ranks, added up in the same order on all of them, and their sum.
+  void end(UpdateReport& report) {
+    work_->wait();
+    report.loss = 0;
+    for (std::size_t t = 0; t < report.terms.size(); ++t) {
+      double total = 0;
+      for (int r = 0; r < group_.size(); ++r) total += at(r, t);
+      report.terms[t].second = total;
+      report.loss += total;
+    }
   }
   /// The signal that some rank got, else 0.
   int stopped_by() const {
-    const double* values = values_.data<double>();
     double signal = 0;
-    for (int r = 0; r < group_.size(); ++r) signal = std::max(signal, values[2 * r + 1]);
+    for (int r = 0; r < group_.size(); ++r) signal = std::max(signal, at(r, width_ - 1));
     return static_cast<int>(signal);
   }
 
  private:
+  double at(int rank, std::size_t column) const {
+    return values_.data<double>()[static_cast<std::size_t>(rank) * width_ + column];
+  }
+
   distributed::ProcessGroup& group_;
   const StopSignal& stop_;
-  core::Tensor values_;  // [W, 2]: loss, signal
+  std::size_t width_ = 0;
+  core::Tensor values_;  // [W, terms + 1]: the terms, the signal
   distributed::WorkPtr work_;
 };
 
@@ -142,33 +151,29 @@ void Trainer::run_epoch() {
 void Trainer::update(const data::Window& window, UpdateReport& report) {
   ranks_.world().watch().note_step(report.step);
   report.rows = window.rows;
+  for (const std::string& name : state_.task->terms()) report.terms.emplace_back(name, 0.0);
   state_.optimizer->zero_grad();
   Exchange exchange(*ranks_.group(), stop_);
+  ItemCount items(*state_.task, window, *ranks_.group());
   for (std::size_t m = 0; m + 1 < window.micro_batches.size(); ++m) {
     const auto local_only = ddp_.no_sync();
-    forward_backward(window, m, exchange, report);
+    forward_backward(window, m, items, exchange, report);
   }
-  forward_backward(window, window.micro_batches.size() - 1, exchange, report);
+  forward_backward(window, window.micro_batches.size() - 1, items, exchange, report);
+  exchange.end(report);
+  stopped_by_ = exchange.stopped_by();
+  check_finite("loss", report.loss, report);
+  if (!items.has_any()) return state_.schedule->advance();  // on no rank: there is no gradient to step along
 
   const distributed::IterationRecord& sent = ddp_.reducer().last_iteration();
   report.comm_ms = sent.first_launch_to_last_completion_ms();
   report.comm_exposed_ms = sent.exposed_ms();
   report.all_reduces = static_cast<std::int64_t>(sent.buckets.size());
-  exchange.wait();
-  report.loss = exchange.loss();
-  stopped_by_ = exchange.stopped_by();
-  check_finite("loss", report.loss, report);
   step(report);
 }
 
-void Trainer::forward_backward(const data::Window& window, std::size_t micro_step, Exchange& exchange,
+void Trainer::forward_backward(const data::Window& window, std::size_t micro_step, ItemCount& items, Exchange& exchange,
                                UpdateReport& report) {
-  const data::Batch& batch = window.micro_batches[micro_step];
-  const core::DType dtype = parameters_.front().dtype();
-  const auto rows = static_cast<double>(window.rows);
-  nn::CrossEntropyOptions options;
-  options.label_smoothing = settings_.label_smoothing;
-  options.reduction = nn::Reduction::sum;
   nn::Variable loss;
   {
     const Phase phase("forward", report.forward_ms);
@@ -176,12 +181,18 @@ void Trainer::forward_backward(const data::Window& window, std::size_t micro_ste
                                       .epoch = state_.epoch(),
                                       .step = static_cast<std::uint32_t>(state_.step()),
                                       .shard = static_cast<std::uint32_t>(micro_step * ranks_.size() + ranks_.rank())});
-    loss = nn::cross_entropy(ddp_.forward(batch.input.to(dtype)), batch.target, options);
-    report.loss += loss.data().item() / rows;
+    ddp_.before_forward();
+    const std::vector<nn::Variable> sums = state_.task->loss_sums(window.micro_batches[micro_step]);
+    for (std::size_t t = 0; t < sums.size(); ++t) {
+      report.terms[t].second += items.share(t) * sums[t].data().item();
+      const nn::Variable scaled = sums[t] * (ranks_.size() * items.share(t));
+      loss = loss.defined() ? loss + scaled : scaled;
+    }
   }
-  if (micro_step + 1 == window.micro_batches.size()) exchange.begin(report.loss);
+  if (micro_step + 1 == window.micro_batches.size()) exchange.begin(report);
+  if (!items.has_any()) return;
   const Phase phase("backward", report.backward_ms);
-  loss.backward({.gradient = core::Tensor::scalar(ranks_.size() / rows, dtype)});
+  loss.backward();
 }
 
 void Trainer::step(UpdateReport& report) {
@@ -206,7 +217,7 @@ void Trainer::after_update(const UpdateReport& report) {
   };
   if (is_due(settings_.eval_every) && stopped_by_ == 0) {
     ddp_.sync_buffers();
-    if (const auto result = evaluate(ranks_, *state_.model, data_.test, settings_.batch_size, stop_)) {
+    if (const auto result = evaluate(ranks_, *state_.task, data_.test, settings_.batch_size, stop_)) {
       metrics_.evaluation(report.epoch, *result);
       progress_.evaluation(report.epoch, report.step, *result);
       evaluated_step_ = report.step;

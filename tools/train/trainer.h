@@ -2,17 +2,18 @@
 //
 // Words: a window is what one update is computed from, up to accumulation-steps micro-steps of batch-size rows each.
 // The window at an epoch's end may have fewer micro-steps, and its last one fewer rows; the loss is always the mean
-// over the rows that it has.
+// over the items (rows, predicted tokens) that it has.
 //
-// Ranks take every W-th row of a global batch, so in one micro-step a rank may have fewer rows than others, or none.
-// Each scales the sum of its losses by W / rows of the window; DistributedDataParallel averages over W; what remains is
-// the mean over all rows, exactly.
+// Ranks take every W-th row of a global batch, so in one micro-step a rank may have fewer items than others, or none.
+// Each scales the sum of its losses by W / items of the window; DistributedDataParallel averages over W; what remains
+// is the mean over all items, exactly. A window without items changes nothing.
 #pragma once
 
 #include "tandem/data/loader.h"
 #include "tandem/distributed/distributed_data_parallel.h"
 #include "tools/train/checkpoint.h"
 #include "tools/train/data_source.h"
+#include "tools/train/item_count.h"
 #include "tools/train/metrics.h"
 #include "tools/train/profile.h"
 #include "tools/train/progress.h"
@@ -45,7 +46,8 @@ class Trainer {
   bool is_finished() const { return state_.step() >= length_.total_steps || stopped_by_ != 0; }
   void run_epoch();
   void update(const data::Window& window, UpdateReport& report);
-  void forward_backward(const data::Window& window, std::size_t micro_step, Exchange& exchange, UpdateReport& report);
+  void forward_backward(const data::Window& window, std::size_t micro_step, ItemCount& items, Exchange& exchange,
+                        UpdateReport& report);
   void step(UpdateReport& report);
   void after_update(const UpdateReport& report);
 

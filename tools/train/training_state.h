@@ -10,7 +10,9 @@
 #include "tandem/nn/module.h"
 #include "tandem/optim/lr_schedule.h"
 #include "tandem/optim/optimizer.h"
+#include "tools/train/data_source.h"
 #include "tools/train/settings.h"
+#include "tools/train/tasks/task.h"
 
 namespace tandem::train {
 
@@ -25,7 +27,8 @@ struct Length {
 Length run_length(const Settings& settings, int ranks, std::int64_t samples);
 
 struct TrainingState {
-  std::shared_ptr<nn::Module> model;
+  std::unique_ptr<Task> task;
+  std::shared_ptr<nn::Module> model;  ///< the task's
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::LrSchedule> schedule;
   data::SamplerPosition position;  ///< of the next micro-step
@@ -35,7 +38,8 @@ struct TrainingState {
   std::uint32_t epoch() const { return position.epoch; }
 };
 
-/// The beginning: `settings` are resolved. Throws Error where --init-weights cannot be read or does not fit.
-TrainingState initial_state(const Settings& settings, const Length& length);
+/// The beginning: `settings` are resolved. Throws Error where --init-weights cannot be read or does not fit, and where
+/// the model does not fit the data.
+TrainingState initial_state(const Settings& settings, const DataSource& data, const Length& length);
 
 }  // namespace tandem::train

@@ -1,0 +1,29 @@
+// How many items a window's loss is a mean over: of all ranks and micro-steps together (tasks/task.h).
+#pragma once
+
+#include <vector>
+
+#include "tandem/data/loader.h"
+#include "tandem/distributed/process_group.h"
+#include "tools/train/tasks/task.h"
+
+namespace tandem::train {
+
+class ItemCount {
+ public:
+  /// Collective, unless the task's items are rows: the ranks' numbers are added up while the first forward computes.
+  ItemCount(const Task& task, const data::Window& window, distributed::ProcessGroup& group);
+
+  /// 1 / the items of `term`; 0 where there are none. Waits for the other ranks, as has_any() does.
+  double share(std::size_t term);
+  /// False where there are no items of any term.
+  bool has_any();
+
+ private:
+  const double* total();
+
+  core::Tensor total_;  // float64 [terms]
+  distributed::WorkPtr work_;
+};
+
+}  // namespace tandem::train

@@ -1,0 +1,87 @@
+#include "tools/train/tasks/pre_training.h"
+
+#include <algorithm>
+
+#include "tandem/nn/loss.h"
+
+namespace tandem::train {
+namespace {
+
+bool is_predicted(std::int64_t label) { return label != data::kNotPredicted; }
+
+double count_predicted(const core::Tensor& labels) {
+  const auto* first = labels.data<std::int64_t>();
+  return static_cast<double>(std::count_if(first, first + labels.numel(), is_predicted));
+}
+
+nn::CrossEntropyOptions summed(double label_smoothing) {
+  nn::CrossEntropyOptions options;
+  options.label_smoothing = label_smoothing;
+  options.reduction = nn::Reduction::sum;
+  return options;
+}
+
+}  // namespace
+
+/// A batch's logits, and what they are compared with.
+struct PreTraining::Forward {
+  models::BertForPreTraining::Output output;
+  core::Tensor targets;  ///< of the rows of token_logits
+};
+
+PreTraining::PreTraining(std::shared_ptr<models::BertForPreTraining> model, bool predict_all, double label_smoothing)
+    : bert_(std::move(model)), module_(bert_), predict_all_(predict_all), label_smoothing_(label_smoothing) {
+  terms_.emplace_back("masked_lm_loss");
+  if (bert_->has_next_sentence()) terms_.emplace_back("next_sentence_loss");
+}
+
+std::vector<double> PreTraining::items(const data::Batch& batch) const {
+  std::vector<double> items{count_predicted(batch.target)};
+  if (bert_->has_next_sentence()) items.push_back(static_cast<double>(batch.rows()));
+  return items;
+}
+
+PreTraining::Forward PreTraining::forward(const data::Batch& batch) const {
+  const core::Tensor labels = batch.target.reshape({-1});
+  if (predict_all_) return {.output = bert_->forward(bert_input(batch)), .targets = labels};
+  std::vector<std::int64_t> positions, targets;
+  const auto* label = labels.data<std::int64_t>();
+  for (std::int64_t i = 0; i < labels.numel(); ++i) {
+    if (!is_predicted(label[i])) continue;
+    positions.push_back(i);
+    targets.push_back(label[i]);
+  }
+  return {.output = bert_->forward(bert_input(batch), core::Tensor::from(positions)),
+          .targets = core::Tensor::from(targets)};
+}
+
+std::vector<nn::Variable> PreTraining::sums(const Forward& forward, const data::Batch& batch,
+                                            double label_smoothing) const {
+  const auto& [tokens, next_sentence, hidden] = forward.output;
+  std::vector<nn::Variable> all{nn::cross_entropy(tokens, forward.targets, summed(label_smoothing))};
+  if (next_sentence.defined()) all.push_back(nn::cross_entropy(next_sentence, batch.next_sentence, summed(0)));
+  return all;
+}
+
+std::vector<nn::Variable> PreTraining::loss_sums(const data::Batch& batch) {
+  return sums(forward(batch), batch, label_smoothing_);
+}
+
+BatchEvaluation PreTraining::evaluate(const data::Batch& batch, bool with_outputs) {
+  const Forward result = forward(batch);
+  BatchEvaluation evaluation{.sums = {},
+                             .items = items(batch),
+                             .correct = count_correct(result.output.token_logits.data(), result.targets),
+                             .outputs = {}};
+  for (const nn::Variable& sum : sums(result, batch, 0)) evaluation.sums.push_back(sum.data().item());
+  if (with_outputs) evaluation.outputs.emplace_back("last_hidden_state", result.output.hidden.data());
+  if (with_outputs && bert_->bert().has_pooler())
+    evaluation.outputs.emplace_back("pooler_output", bert_->bert().pool(result.output.hidden).data());
+  return evaluation;
+}
+
+models::BertInput bert_input(const data::Batch& batch) {
+  return {.input_ids = batch.input, .attention_mask = batch.attention_mask, .token_type_ids = batch.token_type_ids};
+}
+
+}  // namespace tandem::train
