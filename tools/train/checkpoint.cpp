@@ -80,7 +80,7 @@ RunIdentity run_identity(const Settings& settings, int ranks, std::int64_t sampl
           {"ranks", std::to_string(ranks)},
           {"--batch-size", std::to_string(settings.batch_size)},
           {"--accumulation-steps", std::to_string(settings.accumulation_steps)},
-          {"--optimizer", settings.optimizer},
+          {"--optimizer", *settings.optimizer},
           {"--precision", settings.precision},
           {"--seed", std::to_string(settings.seed)}};
 }

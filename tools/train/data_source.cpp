@@ -4,50 +4,123 @@
 
 #include "tandem/data/cifar10.h"
 #include "tandem/data/fashion_mnist.h"
+#include "tandem/data/image_folder.h"
 #include "tandem/data/synthetic.h"
+#include "tandem/data/synthetic_text.h"
 #include "tandem/data/tensors_dataset.h"
+#include "tandem/data/text_data.h"
+#include "tandem/data/text_tensors.h"
+#include "tandem/data/wordnet.h"
+#include "tools/train/bert_settings.h"
+#include "tools/train/format.h"
 
 namespace tandem::train {
 namespace {
 
 using data::Split;
 
-DataSource open_synthetic(const Settings& settings) {
-  data::SyntheticOptions options{.size = *settings.synthetic_samples,
-                                 .sample_shape = {1, 28, 28},
-                                 .classes = 10,
-                                 .seed = static_cast<std::uint64_t>(settings.seed)};
-  const auto train = std::make_shared<data::Synthetic>(options);
+DataSource open_tensors(const std::string& file) {
+  DataSource source{.train = {}, .test = {}, .shuffle = false};
+  if (data::tensors_kind(file) == data::TensorsKind::text) {
+    source.train = std::make_shared<data::TextTensors>(file);
+  } else {
+    source.train = std::make_shared<data::TensorsDataset>(file);
+  }
+  source.test = source.train;
+  return source;
+}
+
+// Two ranges of samples of one kind: for training, and a quarter as many for the test.
+template <class Dataset, class Options>
+DataSource synthetic_ranges(const Settings& settings, Options options) {
+  options.size = *settings.synthetic_samples;
+  options.seed = static_cast<std::uint64_t>(settings.seed);
+  DataSource source{.train = std::make_shared<Dataset>(options), .test = {}};
   options.first = options.size;
   options.size = std::max<std::int64_t>(1, options.size / 4);
-  return {.train = train, .test = std::make_shared<data::Synthetic>(options)};
+  source.test = std::make_shared<Dataset>(options);
+  return source;
+}
+
+DataSource open_synthetic(const Settings& settings) {
+  if (is_bert(settings))
+    return synthetic_ranges<data::SyntheticText>(
+        settings, data::SyntheticTextOptions{.seq_length = *settings.seq_length,
+                                             .vocabulary_size = bert_config_of(settings).vocab_size,
+                                             .pairs = settings.sentence_pairs});
+  const bool is_small = !settings.image_size;  // mlp and convnet take one kind of image only
+  return synthetic_ranges<data::Synthetic>(
+      settings,
+      data::SyntheticOptions{.sample_shape = is_small ? core::Shape{1, 28, 28}
+                                                      : core::Shape{3, *settings.image_size, *settings.image_size},
+                             .classes = settings.classes.value_or(is_small ? 10 : 1000)});
+}
+
+DataSource open_text(const Settings& settings, const data::TextCorpus& corpus) {
+  data::TextDataOptions options{.vocabulary = settings.vocab.value_or(""),
+                                .vocabulary_size = bert_config_of(settings).vocab_size,
+                                .lower_case = !settings.cased,
+                                .samples = {.seq_length = *settings.seq_length, .pairs = settings.sentence_pairs}};
+  data::TextData text = data::open_text_data(corpus, options);
+  return {.train = std::move(text.train),
+          .test = std::move(text.test),
+          .vocabulary = text.tokenizer.vocabulary(),
+          .unigram_entropy = text.unigram_entropy};
+}
+
+DataSource open_image_folder(const Settings& settings, const std::string& folder) {
+  data::ImageFolderOptions options{.image_size = *settings.image_size, .augment = true};
+  const auto train = std::make_shared<data::ImageFolder>(folder, Split::train, options);
+  options.augment = false;
+  return {.train = train, .test = std::make_shared<data::ImageFolder>(folder, Split::test, options)};
 }
 
 DataSource open_any(const Settings& settings) {
-  if (const auto file = tensors_file(*settings.data)) {
-    const auto rows = std::make_shared<data::TensorsDataset>(*file);
-    return {.train = rows, .test = rows, .shuffle = false};
-  }
-  if (*settings.data == "synthetic") return open_synthetic(settings);
+  const auto& [kind, place] = data_name(*settings.data);
+  if (kind == "tensors") return open_tensors(place);
+  if (kind == "imagefolder") return open_image_folder(settings, place);
+  if (kind == "text") return open_text(settings, data::read_text_corpus(place));
+  if (kind == "wordnet") return open_text(settings, data::read_wordnet(*settings.data_dir));
+  if (kind == "synthetic") return open_synthetic(settings);
   const std::string& folder = *settings.data_dir;
-  if (*settings.data == "cifar10")
+  if (kind == "cifar10")
     return {.train = std::make_shared<data::Cifar10>(folder, Split::train, /*augment=*/true),
             .test = std::make_shared<data::Cifar10>(folder, Split::test)};
-  const auto& normalization = *settings.data == "mnist" ? data::kMnistNormalization : data::kFashionMnistNormalization;
+  const auto& normalization = kind == "mnist" ? data::kMnistNormalization : data::kFashionMnistNormalization;
   return {.train = std::make_shared<data::FashionMnist>(folder, Split::train, normalization),
           .test = std::make_shared<data::FashionMnist>(folder, Split::test, normalization)};
 }
 
 }  // namespace
 
+const data::LabelledDataset* DataSource::labelled() const {
+  return dynamic_cast<const data::LabelledDataset*>(train.get());
+}
+
+const data::TextDataset* DataSource::text() const { return dynamic_cast<const data::TextDataset*>(train.get()); }
+
+std::string DataSource::describe() const {
+  std::string text_of =
+      fmt::format("{} training and {} test samples", with_commas(train->size()), with_commas(test->size()));
+  if (const auto* images = labelled())
+    return text_of + fmt::format(" {}, {} classes", images->sample_shape().str(), images->classes());
+  text_of += fmt::format(" of {} tokens{}", text()->seq_length(), text()->pairs() ? " in pairs" : "");
+  if (vocabulary)
+    text_of +=
+        fmt::format(", vocabulary {}, unigram entropy {:.3f}", with_commas(vocabulary->size()), *unigram_entropy);
+  return text_of;
+}
+
 DataSource open_data(const Settings& settings) {
   DataSource source = open_any(settings);
   if (source.train->size() == 0 || source.test->size() == 0)
     core::fail("--data {}: {} training and {} test samples, at least one of each is needed", *settings.data,
                source.train->size(), source.test->size());
-  if (source.train->sample_shape() != source.test->sample_shape())
+  const auto* train = source.labelled();
+  const auto* test = dynamic_cast<const data::LabelledDataset*>(source.test.get());
+  if (train && train->sample_shape() != test->sample_shape())
     core::fail("--data {}: training samples have shape {}, test samples {}", *settings.data,
-               source.train->sample_shape().str(), source.test->sample_shape().str());
+               train->sample_shape().str(), test->sample_shape().str());
   return source;
 }
 

@@ -2,19 +2,32 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "tandem/data/labelled_dataset.h"
+#include "tandem/data/text_dataset.h"
+#include "tandem/data/vocabulary.h"
 #include "tools/train/settings.h"
 
 namespace tandem::train {
 
 struct DataSource {
-  std::shared_ptr<const data::LabelledDataset> train, test;
-  bool shuffle = true;  ///< the training samples, anew each epoch
+  std::shared_ptr<const data::Dataset> train, test;
+  bool shuffle = true;                              ///< the training samples, anew each epoch
+  std::optional<data::Vocabulary> vocabulary = {};  ///< of text that was tokenized here
+  std::optional<double> unigram_entropy = {};       ///< of its training part, nats: the loss of who knows no context
+
+  /// Rows with a class each; else null.
+  const data::LabelledDataset* labelled() const;
+  /// Sequences of tokens; else null.
+  const data::TextDataset* text() const;
+  /// "60,000 training and 10,000 test samples [1, 28, 28], 10 classes"
+  std::string describe() const;
 };
 
 /// `settings` are resolved. Throws Error where a file is missing or damaged, or there are no samples.
-/// tensors: test and train are the same rows. synthetic: a quarter as many test samples, of the same classes with other
+/// tensors: test and train are the same rows. synthetic: a quarter as many test samples, of the same kind with other
 /// noise.
 DataSource open_data(const Settings& settings);
 

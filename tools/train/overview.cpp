@@ -2,14 +2,16 @@
 
 #include <fmt/core.h>
 
+#include "tools/train/format.h"
+
 namespace tandem::train {
 namespace {
 
 void row(const char* name, const std::string& text) { fmt::print("  {:<11} {}\n", name, text); }
 
-std::string describe_model(const Settings& settings, const nn::Module& model) {
+std::string describe_model(const Settings& settings, const TrainingState& state) {
   std::int64_t parameters = 0;
-  for (const nn::Variable& parameter : model.parameters()) parameters += parameter.data().numel();
+  for (const nn::Variable& parameter : state.model->parameters()) parameters += parameter.data().numel();
   std::string text = fmt::format("{}, {} parameters", settings.model, with_commas(parameters));
   if (settings.dropout) text += fmt::format(", dropout {}", *settings.dropout);
   if (settings.init_weights) text += fmt::format(", weights from {}", *settings.init_weights);
@@ -17,9 +19,7 @@ std::string describe_model(const Settings& settings, const nn::Module& model) {
 }
 
 std::string describe_data(const Settings& settings, const DataSource& data) {
-  return fmt::format("{}{}, {} training and {} test samples {}, {} classes", *settings.data,
-                     settings.data_dir ? " in " + *settings.data_dir : "", with_commas(data.train->size()),
-                     with_commas(data.test->size()), data.train->sample_shape().str(), data.train->classes());
+  return fmt::format("{}{}, {}", *settings.data, settings.data_dir ? " in " + *settings.data_dir : "", data.describe());
 }
 
 std::string describe_length(const Settings& settings, int ranks, const Length& length) {
@@ -30,7 +30,7 @@ std::string describe_length(const Settings& settings, int ranks, const Length& l
 }
 
 std::string describe_optimizer(const Settings& settings) {
-  std::string text = fmt::format("{}, lr {} {}", settings.optimizer, *settings.lr, settings.lr_schedule);
+  std::string text = fmt::format("{}, lr {} {}", *settings.optimizer, *settings.lr, settings.lr_schedule);
   if (settings.lr_schedule == "step")
     text += fmt::format(" (x {} every {} steps)", *settings.lr_gamma, *settings.lr_step_size);
   if (settings.warmup_steps > 0) text += fmt::format(", {} warm-up steps", settings.warmup_steps);
@@ -47,7 +47,8 @@ std::string describe_optimizer(const Settings& settings) {
 void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
                     const TrainingState& state, const std::optional<std::filesystem::path>& checkpoint) {
   fmt::print("train\n");
-  row("model", describe_model(settings, *state.model));
+  row("model", describe_model(settings, state));
+  if (!state.left_out.empty()) row("weights", "not all: " + state.left_out);
   row("data", describe_data(settings, data));
   if (settings.eval_only) {
     row("mode", "evaluation only");
@@ -67,12 +68,6 @@ void print_overview(const Settings& settings, const Ranks& ranks, const DataSour
     row("resumed", "from the beginning: there is no checkpoint yet");
   }
   std::fflush(stdout);
-}
-
-std::string with_commas(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
-  return text;
 }
 
 }  // namespace tandem::train

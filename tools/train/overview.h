@@ -14,7 +14,4 @@ namespace tandem::train {
 void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
                     const TrainingState& state, const std::optional<std::filesystem::path>& checkpoint);
 
-/// "1,199,882".
-std::string with_commas(std::int64_t number);
-
 }  // namespace tandem::train

@@ -80,7 +80,7 @@ Settings settings_of_rank(const Settings& settings, int rank, int local_size) {
   Settings own = settings;
   if (!own.threads) own.threads = std::max(1, omp_get_num_procs() / local_size);
   if (rank == 0) return own;
-  own.out = own.checkpoint_dir = own.save_weights = own.save_grads = std::nullopt;
+  own.out = own.checkpoint_dir = own.save_weights = own.save_model = own.save_grads = std::nullopt;
   if (own.profile_out) *own.profile_out += fmt::format(".rank{}", rank);
   if (own.metrics) *own.metrics += fmt::format(".rank{}", rank);
   return own;

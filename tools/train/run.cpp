@@ -2,36 +2,19 @@
 
 #include <cmath>
 
-#include "tandem/autograd/grad_mode.h"
 #include "tandem/core/ops/reduce.h"
 #include "tandem/core/parallel.h"
 #include "tandem/data/safetensors.h"
 #include "tandem/distributed/error.h"
 #include "tools/train/forced_end.h"
 #include "tools/train/overview.h"
+#include "tools/train/pretrained.h"
 #include "tools/train/ranks.h"
 #include "tools/train/run_folder.h"
 #include "tools/train/trainer.h"
 
 namespace tandem::train {
 namespace {
-
-// One sample through the model, before anything is written: do they fit?
-void check_fits(const Settings& settings, nn::Module& model, const data::LabelledDataset& dataset) {
-  const autograd::NoGradGuard no_grad;
-  model.eval();
-  core::Shape output;
-  try {
-    const std::int64_t first = 0;
-    output = model.forward(dataset.read({&first, 1}).input.to(model.parameters().front().dtype())).shape();
-  } catch (const core::Error& error) {
-    core::fail("--model {} does not take --data {}, samples of shape {}: {}", settings.model, *settings.data,
-               dataset.sample_shape().str(), error.what());
-  }
-  if (output.back() < dataset.classes())
-    core::fail("--model {} tells {} classes apart, --data {} has {}", settings.model, output.back(), *settings.data,
-               dataset.classes());
-}
 
 // Epoch, micro-step and updates count the same work: where they do not agree, a run would go on at the wrong rows.
 void check_position(const Settings& settings, const Length& length, const TrainingState& state) {
@@ -83,15 +66,15 @@ void save_gradients(const std::string& path, const nn::Module& model) {
 void evaluate_at_end(const Settings& settings, Ranks& ranks, const DataSource& data, const TrainingState& state,
                      bool is_due, const StopSignal& stop, Metrics& metrics, Progress& progress) {
   if (!is_due && !settings.save_outputs) return;
-  core::Tensor outputs;
+  Outputs outputs;
   const auto result =
-      evaluate(ranks, *state.model, data.test, settings.batch_size, stop, settings.save_outputs ? &outputs : nullptr);
+      evaluate(ranks, *state.task, data.test, settings.batch_size, stop, settings.save_outputs ? &outputs : nullptr);
   if (!result) return;
   if (is_due) {
     metrics.evaluation(epoch_number(state), *result);
     progress.evaluation(epoch_number(state), state.step(), *result);
   }
-  if (settings.save_outputs && ranks.is_first()) data::save_safetensors(*settings.save_outputs, {{"output", outputs}});
+  if (settings.save_outputs && ranks.is_first()) data::save_safetensors(*settings.save_outputs, outputs);
 }
 
 // Before the first update: what would make ranks compute different things, named while nothing is lost.
@@ -131,8 +114,7 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   core::set_num_threads(static_cast<int>(*settings.threads));
   const DataSource data = open_data(settings);
   const Length length = run_length(settings, ranks.size(), data.train->size());
-  TrainingState state = initial_state(settings, length);
-  check_fits(settings, *state.model, *data.train);
+  TrainingState state = initial_state(settings, data, length);
   const auto checkpoint = resume(given, ranks, data, length, state);
   verify_ranks(ranks, data, state);
   RunFolder folder(settings);
@@ -153,6 +135,7 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
       trainer.save_checkpoint();
     }
     if (settings.save_weights) data::save_safetensors(*settings.save_weights, state.model->state_dict());
+    if (settings.save_model) save_pretrained(*settings.save_model, settings, data, *state.model);
     if (settings.save_grads) save_gradients(*settings.save_grads, *state.model);
     const bool is_due = settings.eval_only || (has_trained && settings.eval_every != 0 && !trainer.is_evaluated());
     if (trainer.stopped_by() == 0) evaluate_at_end(settings, ranks, data, state, is_due, stop, metrics, progress);

@@ -34,6 +34,15 @@ void try_file(const std::string& flag, const std::optional<std::string>& path) {
   naming(flag, [&] { const data::AtomicFile probe(*path); });
 }
 
+// The same for files in a folder that may be missing.
+void try_folder(const std::string& flag, const std::optional<std::string>& path) {
+  if (!path) return;
+  naming(flag, [&] {
+    const CreatedFolder folder(*path);
+    const data::AtomicFile probe(folder.path() / "config.json");
+  });
+}
+
 nlohmann::ordered_json versions() {
   return {{"tandem", TANDEM_VERSION},
           {"compiler", __VERSION__},
@@ -51,6 +60,7 @@ RunFolder::RunFolder(const Settings& settings) : settings_(settings) {
   try_file("--metrics", settings.metrics);
   try_file("--profile-out", settings.profile_out);
   try_file("--save-weights", settings.save_weights);
+  try_folder("--save-model", settings.save_model);
   try_file("--save-grads", settings.save_grads);
   try_file("--save-outputs", settings.save_outputs);
 }

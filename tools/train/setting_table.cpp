@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "tandem/models/bert_config.h"
 #include "tandem/models/model_zoo.h"
 
 namespace tandem::train {
@@ -59,12 +60,22 @@ Allowed<std::string> one_of(std::vector<std::string> names) {
             return std::find(names.begin(), names.end(), value) != names.end();
           }};
 }
-Allowed<std::string> data_name() {
-  Allowed<std::string> named = one_of({"fashion-mnist", "mnist", "cifar10", "synthetic"});
-  return {named.text + ", or tensors:FILE", [is_named = named.check](const std::string& value) {
-            const auto file = tensors_file(value);
-            return file ? !file->empty() : is_named(value);
+Allowed<std::string> data_or_place() {
+  Allowed<std::string> named = one_of({"fashion-mnist", "mnist", "cifar10", "wordnet", "synthetic"});
+  return {named.text + ", imagefolder:DIR, text:FILE, or tensors:FILE",
+          [is_named = named.check](const std::string& value) {
+            const auto [kind, place] = data_name(value);
+            if (kind == "imagefolder" || kind == "text" || kind == "tensors") return !place.empty();
+            return is_named(value);
           }};
+}
+
+/// All models by name, and "bert" with a file.
+std::vector<std::string> all_models() {
+  std::vector<std::string> names = models::model_names();
+  for (const std::string& size : models::bert_config_names()) names.push_back("bert-" + size);
+  names.emplace_back("bert");
+  return names;
 }
 
 template <class T>
@@ -146,13 +157,28 @@ class Table {
 
 void add_model_and_length(Table& table, Settings& s) {
   table.group("Model and data");
-  table.row("model", s.model, one_of(models::model_names()), "What is trained [convnet]");
+  table.row("model", s.model, one_of(all_models()), "What is trained [convnet]; bert: as --model-config says");
+  table.row("model-config", s.model_config, path("a file"), "Of --model bert: a config.json as Hugging Face has them");
   table.row("dropout", s.dropout, fraction(1, true), "Overrides every dropout rate of the model");
-  table.row("data", s.data, data_name(),
-            "What it is trained on [fashion-mnist]; FILE: safetensors with input and target, in file order");
-  table.row("data-dir", s.data_dir, path("a folder"), "Where fashion-mnist [Debian's package], mnist or cifar10 lies");
+  table.row("stem", s.stem, one_of({"imagenet", "small"}),
+            "How a ResNet begins: imagenet: 7x7 by 2 and a pool, small: 3x3 [by the images' size]");
+  table.row("classes", s.classes, between(1, 1 << 20), "Of a ResNet or BERT that classifies [the data's]");
+  table.row("predict-all", s.predict_all, on_or_off(), "BERT's head on all positions, not on the masked ones alone");
+  table.row("data", s.data, data_or_place(),
+            "What it is trained on [fashion-mnist; of a BERT wordnet]; text: a sentence a line; tensors: safetensors with "
+            "input and target, or input_ids and labels, in file order");
+  table.row("data-dir", s.data_dir, path("a folder"),
+            "Where fashion-mnist, wordnet [Debian's packages], mnist or cifar10 lies");
+  table.row("data-threads", s.data_threads, between(1, 1024), "Threads of a rank that read and decode samples [1]")
+      .is_of_one_rank = true;
   table.row("synthetic-samples", s.synthetic_samples, between(1, std::int64_t{1} << 31),
             "Training samples of --data synthetic [4096]");
+  table.row("image-size", s.image_size, between(1, 1 << 14), "Height and width of images from imagefolder or synthetic [224]");
+  table.row("seq-length", s.seq_length, between(2, 1 << 20), "Tokens of a sample of text [128]");
+  table.row("vocab", s.vocab, path("a file"), "BERT's vocab.txt [learned from the text]");
+  table.row("cased", s.cased, on_or_off(), "The vocabulary tells upper from lower case, and accents");
+  table.row("sentence-pairs", s.sentence_pairs, on_or_off(),
+            "Samples are two sentences; BERT also tells whether the second follows the first");
   table.group("Length");
   table.row("batch-size", s.batch_size, at_least(1), "Samples of a micro-step [64]");
   table.row("accumulation-steps", s.accumulation_steps, between(1, 1 << 16), "Micro-steps of an update [1]");
@@ -206,7 +232,7 @@ void add_ranks(Table& table, Settings& s) {
 
 void add_optimization(Table& table, Settings& s) {
   table.group("Optimization");
-  table.row("optimizer", s.optimizer, one_of({"sgd", "adam", "adamw"}), "Update rule [sgd]");
+  table.row("optimizer", s.optimizer, one_of({"sgd", "adam", "adamw"}), "Update rule [sgd; of a BERT adamw]");
   table.row("lr", s.lr, not_negative(), "Learning rate [sgd: 0.01; adam, adamw: 0.001]");
   table.row("momentum", s.momentum, fraction(1, false), "Of sgd [0.9]");
   table.row("nesterov", s.nesterov, on_or_off(), "Nesterov's momentum");
@@ -231,8 +257,10 @@ void add_computation(Table& table, Settings& s) {
 
 void add_files(Table& table, Settings& s) {
   table.group("Weights and results");
-  table.row("init-weights", s.init_weights, path("a file"), "Weights to begin with (safetensors, PyTorch's names)");
+  table.row("init-weights", s.init_weights, path("a file or folder"), "Weights to begin with: safetensors with PyTorch's names, or a folder that --save-model or Hugging Face wrote");
   table.row("save-weights", s.save_weights, path("a file"), "Weights at the end");
+  table.row("save-model", s.save_model, path("a folder"),
+            "A BERT as Hugging Face's from_pretrained takes it: config.json, model.safetensors, vocab.txt");
   table.row("save-grads", s.save_grads, path("a file"), "Gradients of the last update, as the optimizer got them");
   table.row("eval-only", s.eval_only, on_or_off(), "Only evaluate, on the test data");
   table.row("save-outputs", s.save_outputs, path("a file"),

@@ -1,29 +1,90 @@
 #include "tools/train/settings.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <utility>
 
 #include "tandem/data/fashion_mnist.h"
+#include "tandem/data/wordnet.h"
+#include "tools/train/pretrained.h"
 
 namespace tandem::train {
 namespace {
 
-void resolve_data(Settings& s) {
-  if (!s.data) s.data = "fashion-mnist";
-  const bool named = *s.data == "fashion-mnist" || *s.data == "mnist" || *s.data == "cifar10";
-  if (*s.data == "fashion-mnist" && !s.data_dir) s.data_dir = data::kFashionMnistFolder;
-  if (named && !s.data_dir) fail_usage("--data {} needs --data-dir: the folder with its files", *s.data);
-  if (!named && s.data_dir)
-    fail_usage("--data-dir is for fashion-mnist, mnist and cifar10, not for --data {}", *s.data);
-  if (*s.data == "synthetic") {
-    if (!s.synthetic_samples) s.synthetic_samples = 4096;
-  } else if (s.synthetic_samples) {
-    fail_usage("--synthetic-samples is for --data synthetic, not for --data {}", *s.data);
+using Kinds = std::initializer_list<std::string_view>;
+
+bool is_one_of(std::string_view kind, Kinds kinds) { return std::find(kinds.begin(), kinds.end(), kind) != kinds.end(); }
+
+// A flag that only some models take.
+void only_for(bool given, const char* flag, bool is_for_it, const char* whom, const Settings& s) {
+  if (given && !is_for_it) fail_usage("{} is for {}, not for --model {}", flag, whom, s.model);
+}
+
+// A folder of --init-weights may bring a model's description and its vocabulary.
+void resolve_model(Settings& s) {
+  if (s.model == "bert") {
+    if (!s.model_config) s.model_config = file_in_folder(s.init_weights, "config.json");
+    if (!s.model_config)
+      fail_usage("--model bert needs --model-config: a config.json, or a folder with one as --init-weights");
   }
+  only_for(s.model_config.has_value(), "--model-config", s.model == "bert", "bert", s);
+  only_for(s.stem.has_value(), "--stem", is_resnet(s), "ResNets", s);
+  only_for(s.classes.has_value(), "--classes", is_resnet(s) || is_bert(s), "ResNets and BERTs", s);
+  only_for(s.predict_all, "--predict-all", is_bert(s), "BERTs", s);
+  only_for(s.save_model.has_value(), "--save-model", is_bert(s), "BERTs", s);
+}
+
+// A setting that only some data take: `fallback` where they do and it was left open.
+template <class Field, class Value>
+void for_data(Field& field, const char* flag, bool is_for_it, const char* whom, const Value& fallback,
+              const Settings& s) {
+  if (field && !is_for_it) fail_usage("{} is for --data {}, not for --data {}", flag, whom, *s.data);
+  if (!field && is_for_it) field = fallback;
+}
+
+std::optional<std::string> usual_folder(const std::string& kind) {
+  if (kind == "fashion-mnist") return data::kFashionMnistFolder;
+  if (kind == "wordnet") return data::kWordNetFolder;
+  return std::nullopt;
+}
+
+void resolve_data(Settings& s) {
+  if (!s.data) s.data = is_bert(s) ? "wordnet" : "fashion-mnist";
+  const std::string kind = data_name(*s.data).kind;
+  const bool in_folder = is_one_of(kind, {"fashion-mnist", "mnist", "cifar10", "wordnet"});
+  if (!s.data_dir) s.data_dir = usual_folder(kind);
+  if (in_folder && !s.data_dir) fail_usage("--data {} needs --data-dir: the folder with its files", *s.data);
+  if (!in_folder && s.data_dir)
+    fail_usage("--data-dir is for fashion-mnist, mnist, cifar10 and wordnet, not for --data {}", *s.data);
+  for_data(s.synthetic_samples, "--synthetic-samples", kind == "synthetic", "synthetic", 4096, s);
+}
+
+void resolve_images(Settings& s) {
+  const std::string kind = data_name(*s.data).kind;
+  if (is_bert(s) && is_one_of(kind, {"fashion-mnist", "mnist", "cifar10", "imagefolder"}))
+    fail_usage("--model {} reads text, --data {} are images", s.model, *s.data);
+  for_data(s.image_size, "--image-size", kind == "imagefolder" || (kind == "synthetic" && is_resnet(s)),
+           "imagefolder, and synthetic with a ResNet", 224, s);
+  if (is_resnet(s) && !s.stem && kind != "tensors")
+    s.stem = s.image_size && *s.image_size >= kSmallestForImageNetStem ? "imagenet" : "small";
+}
+
+void resolve_text(Settings& s) {
+  const std::string kind = data_name(*s.data).kind;
+  const bool is_corpus = is_one_of(kind, {"text", "wordnet"});
+  if (!is_bert(s) && is_corpus) fail_usage("--model {} reads images, --data {} is text", s.model, *s.data);
+  const bool is_sampled = is_corpus || (kind == "synthetic" && is_bert(s));
+  for_data(s.seq_length, "--seq-length", is_sampled, "text, wordnet, and synthetic with a BERT", 128, s);
+  if (s.sentence_pairs && !is_sampled)
+    fail_usage("--sentence-pairs is for --data text, wordnet, and synthetic with a BERT, not for --data {}", *s.data);
+  if (is_corpus && !s.vocab) s.vocab = file_in_folder(s.init_weights, "vocab.txt");
+  if (s.vocab && !is_corpus) fail_usage("--vocab is for --data text and wordnet, not for --data {}", *s.data);
+  if (s.cased && !is_corpus) fail_usage("--cased is for --data text and wordnet, not for --data {}", *s.data);
 }
 
 void resolve_optimizer(Settings& s) {
+  if (!s.optimizer) s.optimizer = is_bert(s) ? "adamw" : "sgd";
   if (!s.lr) s.lr = s.optimizer == "sgd" ? 0.01 : 0.001;
   if (!s.weight_decay) s.weight_decay = s.optimizer == "adamw" ? 0.01 : 0.0;
   if (s.optimizer == "sgd") {
@@ -59,6 +120,7 @@ void check_results(const Settings& s) {
   const std::pair<const char*, const std::optional<std::string>&> files[] = {{"--metrics", s.metrics},
                                                                              {"--profile-out", s.profile_out},
                                                                              {"--save-weights", s.save_weights},
+                                                                             {"--save-model", s.save_model},
                                                                              {"--save-grads", s.save_grads},
                                                                              {"--save-outputs", s.save_outputs}};
   std::map<std::filesystem::path, const char*> taken;
@@ -82,11 +144,15 @@ void check_eval_only(const Settings& s) {
 
 }  // namespace
 
-std::optional<std::string> tensors_file(const std::string& data) {
-  constexpr std::string_view kPrefix = "tensors:";
-  if (!data.starts_with(kPrefix)) return std::nullopt;
-  return data.substr(kPrefix.size());
+DataName data_name(const std::string& data) {
+  const std::size_t colon = data.find(':');
+  if (colon == data.npos) return {.kind = data, .place = ""};
+  return {.kind = data.substr(0, colon), .place = data.substr(colon + 1)};
 }
+
+bool is_bert(const Settings& settings) { return settings.model.starts_with("bert"); }
+
+bool is_resnet(const Settings& settings) { return settings.model.starts_with("resnet"); }
 
 std::optional<std::string> checkpoint_folder(const Settings& settings) {
   if (settings.checkpoint_dir || !settings.out) return settings.checkpoint_dir;
@@ -94,7 +160,10 @@ std::optional<std::string> checkpoint_folder(const Settings& settings) {
 }
 
 void resolve(Settings& settings) {
+  resolve_model(settings);
   resolve_data(settings);
+  resolve_images(settings);
+  resolve_text(settings);
   if (!settings.epochs && !settings.steps) settings.epochs = 1;
   resolve_optimizer(settings);
   resolve_schedule(settings);

@@ -16,9 +16,17 @@ namespace tandem::train {
 struct Settings {
   // Model and data.
   std::string model = "convnet";
+  std::optional<std::string> model_config;
   std::optional<double> dropout;
+  std::optional<std::string> stem;
+  std::optional<std::int64_t> classes;
+  bool predict_all = false;
   std::optional<std::string> data, data_dir;
   std::optional<std::int64_t> synthetic_samples;
+  std::optional<std::int64_t> image_size, seq_length;
+  std::optional<std::string> vocab;
+  bool cased = false, sentence_pairs = false;
+  std::int64_t data_threads = 1;
 
   // Length.
   std::int64_t batch_size = 64;
@@ -40,7 +48,7 @@ struct Settings {
   std::int64_t timeout_s = 300;
 
   // Optimization.
-  std::string optimizer = "sgd";
+  std::optional<std::string> optimizer;
   std::optional<double> lr, momentum, weight_decay, clip_grad_norm;
   bool nesterov = false;
   double label_smoothing = 0;
@@ -56,7 +64,7 @@ struct Settings {
   std::int64_t seed = 0;
 
   // Weights and results.
-  std::optional<std::string> init_weights, save_weights, save_grads, save_outputs;
+  std::optional<std::string> init_weights, save_weights, save_model, save_grads, save_outputs;
   bool eval_only = false;
 
   // The run.
@@ -70,8 +78,18 @@ struct Settings {
 /// that settings go together. Throws UsageError naming the flags. Resolving twice changes nothing.
 void resolve(Settings& settings);
 
-/// FILE of `--data tensors:FILE`, else none.
-std::optional<std::string> tensors_file(const std::string& data);
+/// What --data says: "mnist" is {"mnist", ""}, "tensors:FILE" {"tensors", "FILE"}.
+struct DataName {
+  std::string kind, place;
+};
+DataName data_name(const std::string& data);
+
+/// Smaller images would have lost all extent behind a ResNet's ImageNet stem.
+inline constexpr std::int64_t kSmallestForImageNetStem = 64;
+
+/// Families of models, which differ in what they read and in their defaults.
+bool is_bert(const Settings& settings);
+bool is_resnet(const Settings& settings);
 
 /// Where checkpoints are kept: --checkpoint-dir, else in --out, else nowhere.
 std::optional<std::string> checkpoint_folder(const Settings& settings);

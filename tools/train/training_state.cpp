@@ -3,34 +3,22 @@
 #include <algorithm>
 #include <limits>
 
-#include "tandem/data/safetensors.h"
-#include "tandem/models/model_zoo.h"
 #include "tandem/nn/dropout.h"
 #include "tandem/optim/adam.h"
 #include "tandem/optim/sgd.h"
+#include "tools/train/pretrained.h"
+#include "tools/train/tasks/make_task.h"
 
 namespace tandem::train {
 namespace {
 
-std::shared_ptr<nn::Module> make_model(const Settings& settings) {
-  std::shared_ptr<nn::Module> model =
-      models::make_model(settings.model, {.seed = static_cast<std::uint64_t>(settings.seed)});
-  if (settings.precision == "fp64") model->to(core::DType::float64);
-  if (settings.dropout)
-    for (nn::Module* module : model->modules())
-      if (auto* dropout = dynamic_cast<nn::Dropout*>(module)) dropout->set_p(*settings.dropout);
-  if (!settings.init_weights) return model;
-  const data::TensorMap weights = data::load_safetensors(*settings.init_weights);
-  try {
-    model->load_state_dict({weights.begin(), weights.end()});
-  } catch (const core::Error& error) {
-    core::fail("--init-weights {}: do not fit model {}: {}", *settings.init_weights, settings.model, error.what());
-  }
-  return model;
+void set_dropout(nn::Module& model, double p) {
+  for (nn::Module* module : model.modules())
+    if (auto* dropout = dynamic_cast<nn::Dropout*>(module)) dropout->set_p(p);
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Settings& settings, const nn::Module& model) {
-  if (settings.optimizer == "sgd")
+  if (*settings.optimizer == "sgd")
     return std::make_unique<optim::Sgd>(model.parameters(), optim::SgdOptions{.lr = *settings.lr,
                                                                               .momentum = *settings.momentum,
                                                                               .weight_decay = *settings.weight_decay,
@@ -38,7 +26,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Settings& settings, const
   return std::make_unique<optim::Adam>(model.parameters(),
                                        optim::AdamOptions{.lr = *settings.lr,
                                                           .weight_decay = *settings.weight_decay,
-                                                          .decoupled_weight_decay = settings.optimizer == "adamw"});
+                                                          .decoupled_weight_decay = *settings.optimizer == "adamw"});
 }
 
 std::unique_ptr<optim::LrSchedule> make_schedule(const Settings& settings, const Length& length,
@@ -73,8 +61,11 @@ Length run_length(const Settings& settings, int ranks, std::int64_t samples) {
   return length;
 }
 
-TrainingState initial_state(const Settings& settings, const Length& length) {
-  TrainingState state{.model = make_model(settings), .optimizer = {}, .schedule = {}, .position = {}};
+TrainingState initial_state(const Settings& settings, const DataSource& data, const Length& length) {
+  TrainingState state{.task = make_task(settings, data), .model = {}, .optimizer = {}, .schedule = {}, .position = {}};
+  state.model = state.task->model();
+  if (settings.dropout) set_dropout(*state.model, *settings.dropout);
+  if (settings.init_weights) state.left_out = load_initial_weights(settings, *state.model);
   state.optimizer = make_optimizer(settings, *state.model);
   state.schedule = make_schedule(settings, length, *state.optimizer);
   return state;

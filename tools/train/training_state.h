@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "tandem/data/sampler.h"
 #include "tandem/nn/module.h"
@@ -29,6 +30,7 @@ Length run_length(const Settings& settings, int ranks, std::int64_t samples);
 struct TrainingState {
   std::unique_ptr<Task> task;
   std::shared_ptr<nn::Module> model;  ///< the task's
+  std::string left_out = {};          ///< of --init-weights, for the user to read
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::LrSchedule> schedule;
   data::SamplerPosition position;  ///< of the next micro-step

@@ -1,0 +1,27 @@
+// Weights from elsewhere and for elsewhere: --init-weights, --save-model.
+//
+// Both may be a folder as Hugging Face's save_pretrained leaves it: config.json, model.safetensors, vocab.txt.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tandem/nn/module.h"
+#include "tools/train/data_source.h"
+#include "tools/train/settings.h"
+
+namespace tandem::train {
+
+/// The file that `path`, if it is a folder, holds under `name`; else none.
+std::optional<std::string> file_in_folder(const std::optional<std::string>& path, const char* name);
+
+/// Loads what --init-weights names into the model. A BERT may come without its heads, or with others, which are then
+/// left as they began; everything else must be there under PyTorch's names. Returns what was left out, for the user to
+/// read, or "". Throws Error naming the file where it does not fit.
+std::string load_initial_weights(const Settings& settings, nn::Module& model);
+
+/// Writes a BERT into the folder, which is made where it is missing: each file whole or not at all. vocab.txt only where
+/// the data's text was tokenized here.
+void save_pretrained(const std::string& folder, const Settings& settings, const DataSource& data, nn::Module& model);
+
+}  // namespace tandem::train

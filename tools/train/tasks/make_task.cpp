@@ -1,0 +1,98 @@
+#include "tools/train/tasks/make_task.h"
+
+#include "tandem/autograd/grad_mode.h"
+#include "tandem/models/bert_heads.h"
+#include "tandem/models/model_zoo.h"
+#include "tools/train/bert_settings.h"
+#include "tools/train/tasks/classification.h"
+#include "tools/train/tasks/pre_training.h"
+
+namespace tandem::train {
+namespace {
+
+using core::fail;
+
+std::uint64_t seed_of(const Settings& settings) { return static_cast<std::uint64_t>(settings.seed); }
+
+models::ModelOptions options_for(const Settings& settings, const data::LabelledDataset& images) {
+  models::ModelOptions options{.seed = seed_of(settings)};
+  if (!is_resnet(settings)) return options;
+  const core::Shape shape = images.sample_shape();
+  if (shape.rank() != 3)
+    fail("--model {} does not take --data {}: samples have shape {}, needed [C, H, W]", settings.model, *settings.data,
+         shape.str());
+  const bool is_small = std::min(shape[1], shape[2]) < kSmallestForImageNetStem;
+  options.stem = settings.stem.value_or(is_small ? "small" : "imagenet") == "small" ? models::ResNetStem::small
+                                                                                    : models::ResNetStem::imagenet;
+  options.in_channels = shape[0];
+  options.classes = settings.classes.value_or(images.classes());
+  return options;
+}
+
+// One sample through the model: do they fit?
+void check_fits(const Settings& settings, Task& task, const data::LabelledDataset& images) {
+  const autograd::NoGradGuard no_grad;
+  task.model()->eval();
+  core::Shape output;
+  try {
+    const std::int64_t first = 0;
+    output = task.evaluate(images.read({&first, 1}), /*with_outputs=*/true).outputs.front().second.shape();
+  } catch (const core::Error& error) {
+    fail("--model {} does not take --data {}, samples of shape {}: {}", settings.model, *settings.data,
+         images.sample_shape().str(), error.what());
+  }
+  task.model()->train();
+  if (output.back() < images.classes())
+    fail("--model {} tells {} classes apart, --data {} has {}", settings.model, output.back(), *settings.data,
+         images.classes());
+}
+
+std::unique_ptr<Task> make_image_task(const Settings& settings, const data::LabelledDataset& images) {
+  if (is_bert(settings))
+    fail("--model {} reads text, --data {} has samples of shape {}", settings.model, *settings.data,
+         images.sample_shape().str());
+  const auto model = models::make_model(settings.model, options_for(settings, images));
+  if (settings.precision == "fp64") model->to(core::DType::float64);
+  const core::DType dtype = model->parameters().front().dtype();
+  auto forward = [model, dtype](const data::Batch& batch) { return model->forward(batch.input.to(dtype)); };
+  auto task = std::make_unique<Classification>(model, forward, settings.label_smoothing);
+  check_fits(settings, *task, images);
+  return task;
+}
+
+void check_fits(const Settings& settings, const models::BertConfig& config, const data::TextDataset& text) {
+  const auto check = [&](const char* what, std::int64_t of_data, std::int64_t of_model) {
+    if (of_data > of_model)
+      fail("--model {} has {} {}, --data {} needs {}", settings.model, of_model, what, *settings.data, of_data);
+  };
+  check("tokens", text.vocabulary_size(), config.vocab_size);
+  check("positions", text.seq_length(), config.max_position_embeddings);
+  check("token types", text.token_types(), config.type_vocab_size);
+}
+
+std::unique_ptr<Task> make_text_task(const Settings& settings, const data::TextDataset& text) {
+  if (!is_bert(settings)) fail("--model {} reads images, --data {} is text", settings.model, *settings.data);
+  const models::BertConfig config = bert_config_of(settings);
+  check_fits(settings, config, text);
+  core::Generator random(seed_of(settings));
+  const core::DType dtype = settings.precision == "fp64" ? core::DType::float64 : core::DType::float32;
+  if (text.classes() > 0) {
+    const auto model = std::make_shared<models::BertForSequenceClassification>(
+        config, random, settings.classes.value_or(text.classes()));
+    model->to(dtype);
+    auto forward = [model](const data::Batch& batch) { return model->forward(bert_input(batch)); };
+    return std::make_unique<Classification>(model, forward, settings.label_smoothing);
+  }
+  const auto model = std::make_shared<models::BertForPreTraining>(config, random, text.pairs());
+  model->to(dtype);
+  return std::make_unique<PreTraining>(model, settings.predict_all, settings.label_smoothing);
+}
+
+}  // namespace
+
+std::unique_ptr<Task> make_task(const Settings& settings, const DataSource& data) {
+  if (const auto* images = data.labelled()) return make_image_task(settings, *images);
+  return make_text_task(settings, *data.text());
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,14 @@
+// From settings and data to what is trained.
+#pragma once
+
+#include "tools/train/data_source.h"
+#include "tools/train/tasks/task.h"
+
+namespace tandem::train {
+
+/// The model that --model names, made for the data: with as many classes as that has, or to predict its masked tokens,
+/// or pairs; with its first weights, and the loss that goes with it. Throws Error where model and data do not go
+/// together.
+std::unique_ptr<Task> make_task(const Settings& settings, const DataSource& data);
+
+}  // namespace tandem::train
