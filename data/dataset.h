@@ -37,7 +37,7 @@ struct EpochContext {
 };
 
 /// What data/ draws random numbers for (RandomContext::stream). Layers count up from 0, so these lie at the upper end.
-enum class Draw : std::uint32_t { shuffle = 0xff00, augment, class_mean, noise };
+enum class Draw : std::uint32_t { shuffle = 0xff00, augment, class_mean, noise, mask, pair };
 
 /// The random numbers of one sample. Samples are counted by the context's `step`, so there are fewer than 2^32.
 inline core::PhiloxStream sample_stream(const EpochContext& context, std::int64_t index, Draw draw) {

@@ -100,6 +100,16 @@ TensorMap load_safetensors(const std::filesystem::path& path, Metadata* metadata
   return tensors;
 }
 
+std::vector<std::string> safetensors_names(const std::filesystem::path& path) {
+  const InputFile file(path);
+  const std::string text = read_header_text(file);
+  std::vector<std::string> names;
+  for (SafetensorsEntry& entry :
+       parse_safetensors_header(path, text, file.size() - kSafetensorsHeaderStart - text.size()).entries)
+    names.push_back(std::move(entry.name));
+  return names;
+}
+
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
   check_saveable(path, tensors);
   NamedTensors placed = tensors;

@@ -29,6 +29,9 @@ using Metadata = std::map<std::string, std::string>;
 /// ranges of bytes do not cover the data exactly once.
 TensorMap load_safetensors(const std::filesystem::path& path, Metadata* metadata = nullptr);
 
+/// Names of a file's tensors in the order of their bytes, from its header alone. Throws as load_safetensors().
+std::vector<std::string> safetensors_names(const std::filesystem::path& path);
+
 /// Writes the file whole or not at all. Any strides. Tensors lie in the file by element size, widest first, so that
 /// every reader finds them aligned; within a size in the order given. Throws Error for undefined tensors, names that
 /// are given twice, reserved ("__metadata__") or not UTF-8, and where the file cannot be written.

@@ -1,0 +1,25 @@
+#include "tandem/data/text_data.h"
+
+namespace tandem::data {
+namespace {
+
+Vocabulary vocabulary_for(const TextCorpus& train, const TextDataOptions& options) {
+  if (!options.vocabulary.empty()) return Vocabulary::load(options.vocabulary);
+  return learn_vocabulary(train, {.size = options.vocabulary_size, .lower_case = options.lower_case});
+}
+
+}  // namespace
+
+TextData open_text_data(const TextCorpus& corpus, const TextDataOptions& options) {
+  if (corpus.sentences.empty()) core::fail("{}: holds no text", corpus.name);
+  const TextCorpus train = part_of(corpus, Split::train);
+  WordPiece tokenizer(vocabulary_for(train, options), {.lower_case = options.lower_case});
+  const auto open = [&](const TextCorpus& part) {
+    return std::make_unique<MaskedLmDataset>(tokenize(part, tokenizer), tokenizer.vocabulary(), options.samples);
+  };
+  auto train_set = open(train), test_set = open(part_of(corpus, Split::test));
+  const double entropy = unigram_entropy(train_set->corpus());
+  return {std::move(tokenizer), std::move(train_set), std::move(test_set), entropy};
+}
+
+}  // namespace tandem::data

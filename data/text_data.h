@@ -1,0 +1,31 @@
+// From a corpus to what pre-training needs, in one call.
+//
+//   open_text_data(read_wordnet())
+//   open_text_data(read_text_corpus("notes.txt"), {.vocabulary = "vocab.txt"})
+#pragma once
+
+#include <memory>
+
+#include "tandem/data/masked_lm_dataset.h"
+#include "tandem/data/text_corpus.h"
+#include "tandem/data/wordpiece_learner.h"
+
+namespace tandem::data {
+
+struct TextDataOptions {
+  std::filesystem::path vocabulary;     ///< vocab.txt; empty: learned from the training part
+  std::int64_t vocabulary_size = 8192;  ///< of one that is learned
+  bool lower_case = true;               ///< as the vocabulary was made, or is to be
+  MaskedLmOptions samples;
+};
+
+struct TextData {
+  WordPiece tokenizer;
+  std::unique_ptr<MaskedLmDataset> train, test;  ///< of part_of(corpus, Split); both with the same options
+  double unigram_entropy;                        ///< of the training part, nats
+};
+
+/// Throws Error naming the corpus where it has no text, and what its parts throw.
+TextData open_text_data(const TextCorpus& corpus, const TextDataOptions& options = {});
+
+}  // namespace tandem::data

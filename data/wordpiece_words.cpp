@@ -1,0 +1,132 @@
+#include "tandem/data/wordpiece_words.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tandem/data/unicode.h"
+
+namespace tandem::data {
+namespace {
+
+constexpr char32_t kReplacement = 0xfffd;
+
+constexpr bool is_space(char32_t c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+constexpr bool is_alphanumeric(char32_t c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+constexpr std::array<CharacterKind, 128> kAscii = [] {
+  std::array<CharacterKind, 128> kinds{};
+  for (char32_t c = 0; c < kinds.size(); ++c)
+    kinds[c] = is_space(c)            ? CharacterKind::space
+               : c < ' ' || c == 0x7f ? CharacterKind::ignored
+               : is_alphanumeric(c)   ? CharacterKind::other
+                                      : CharacterKind::punctuation;
+  return kinds;
+}();
+
+CharacterKind kind(char32_t c) { return c < kAscii.size() ? kAscii[c] : kind_of(c); }
+
+// BERT's own ranges: CJK Unified Ideographs, their extensions A to E, and the compatibility ideographs.
+bool is_chinese(char32_t c) {
+  constexpr std::array<std::array<char32_t, 2>, 8> kRanges{{{0x3400, 0x4dbf},
+                                                            {0x4e00, 0x9fff},
+                                                            {0xf900, 0xfaff},
+                                                            {0x20000, 0x2a6df},
+                                                            {0x2a700, 0x2b73f},
+                                                            {0x2b740, 0x2b81f},
+                                                            {0x2b820, 0x2ceaf},
+                                                            {0x2f800, 0x2fa1f}}};
+  return c >= kRanges[0][0] &&
+         std::any_of(kRanges.begin(), kRanges.end(), [c](const auto& range) { return c >= range[0] && c <= range[1]; });
+}
+
+// Takes the characters of one text and writes its words.
+class WordWriter {
+ public:
+  WordWriter(bool lower_case, std::string* words) : lower_case_(lower_case), words_(*words) {}
+
+  void add(char32_t c) {
+    const CharacterKind its_kind = kind(c);
+    if (its_kind == CharacterKind::ignored || c == kReplacement) return;
+    if (its_kind == CharacterKind::space) {
+      finish();
+    } else if (!lower_case_ || c < kAscii.size()) {
+      flush_marks();
+      write(lower_case_ && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c, its_kind);
+    } else {
+      add_decomposed(c);
+    }
+  }
+
+  // Ends the word at hand.
+  void finish() {
+    flush_marks();
+    if (in_word_) words_ += ' ';
+    in_word_ = false;
+  }
+
+ private:
+  void add_decomposed(char32_t c) {
+    const bool apart = is_chinese(c);  // and its decomposition, which may be no such character
+    if (apart) finish();
+    parts_.clear();
+    decompose(c, &parts_);
+    for (const Decomposed& part : parts_) {
+      if (part.combining_class == 0) flush_marks();
+      if (part.combining_class != 0)
+        marks_.push_back(part);
+      else
+        write_lower(part.code_point);
+    }
+    if (apart) finish();
+  }
+
+  // NFD's order: within a run of combining characters by class, else as they came. That of the nonspacing ones matters
+  // only where they end the run, for they are dropped.
+  void flush_marks() {
+    if (marks_.empty()) return;
+    std::stable_sort(marks_.begin(), marks_.end(),
+                     [](const Decomposed& a, const Decomposed& b) { return a.combining_class < b.combining_class; });
+    for (const Decomposed& mark : marks_) write_lower(mark.code_point);
+    marks_.clear();
+  }
+
+  void write_lower(char32_t c) {
+    if (kind(c) == CharacterKind::nonspacing_mark) return;
+    const char32_t lower = to_lower(c);
+    write(lower, kind(lower));
+  }
+
+  void write(char32_t c, CharacterKind its_kind) {
+    const bool apart = its_kind == CharacterKind::punctuation || (!lower_case_ && is_chinese(c));
+    if (apart && in_word_) words_ += ' ';
+    if (c < kAscii.size())
+      words_ += static_cast<char>(c);
+    else
+      append_utf8(&words_, c);
+    if (apart) words_ += ' ';
+    in_word_ = !apart;
+  }
+
+  bool lower_case_;
+  std::string& words_;
+  bool in_word_ = false;
+  std::vector<Decomposed> parts_;
+  std::vector<Decomposed> marks_;  // combining characters since the last one that starts, not yet in order
+};
+
+}  // namespace
+
+void append_words(std::string_view text, bool lower_case, std::string* words) {
+  WordWriter writer(lower_case, words);
+  for (std::size_t at = 0; at < text.size();) {
+    if (static_cast<unsigned char>(text[at]) < kAscii.size())
+      writer.add(static_cast<unsigned char>(text[at++]));
+    else if (const auto code_point = next_code_point(text, &at))
+      writer.add(*code_point);
+  }
+  writer.finish();
+}
+
+}  // namespace tandem::data

@@ -1,0 +1,121 @@
+// The program `tokenize`: a text file's lines as numbers of tokens, and vocabularies learned from text.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "tandem/data/file.h"
+#include "tandem/data/wordnet.h"
+#include "tandem/data/wordpiece.h"
+#include "tandem/data/wordpiece_learner.h"
+#include "tandem/data/wordpiece_words.h"
+#include "tools/exit.h"
+
+namespace tandem {
+namespace {
+
+enum class Output { ids, tokens, words };
+
+struct Options {
+  std::string file, vocabulary, learn;
+  std::int64_t size = 8192;
+  Output output = Output::ids;
+  bool cased = false, special = false;
+};
+
+// Calls f for each line without its newline; the last one needs none.
+template <class F>
+void for_each_line(std::string_view text, F&& f) {
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    f(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    core::fail("the output cannot be written");
+}
+
+std::string words_of(const std::string& text, bool lower_case) {
+  std::string out, words;
+  for_each_line(text, [&](std::string_view line) {
+    words.clear();
+    data::append_words(line, lower_case, &words);
+    if (!words.empty()) words.pop_back();
+    (out += words) += '\n';
+  });
+  return out;
+}
+
+std::string pieces_of(const std::string& text, const data::WordPiece& tokenizer, bool as_numbers) {
+  std::string out;
+  for_each_line(text, [&](std::string_view line) {
+    const char* separator = "";
+    for (const std::int32_t token : tokenizer.encode(line)) {
+      out += separator;
+      if (as_numbers)
+        fmt::format_to(std::back_inserter(out), "{}", token);
+      else
+        out += tokenizer.vocabulary().token(token);
+      separator = " ";
+    }
+    out += '\n';
+  });
+  return out;
+}
+
+void run(const Options& options) {
+  if (!options.learn.empty()) {
+    const auto corpus = options.file == "wordnet" ? data::read_wordnet() : data::read_text_corpus(options.file);
+    const auto learned = data::learn_vocabulary(corpus, {.size = options.size, .lower_case = !options.cased});
+    learned.save(options.learn);
+    return print(
+        fmt::format("{}: {} tokens from {} sentences\n", options.learn, learned.size(), corpus.sentences.size()));
+  }
+  if (options.output == Output::words) return print(words_of(data::read_file(options.file), !options.cased));
+  if (options.vocabulary.empty()) fail_usage("--vocab is needed, or --learn, or --output words");
+  const data::WordPiece tokenizer(data::Vocabulary::load(options.vocabulary),
+                                  {.lower_case = !options.cased, .special_in_text = options.special});
+  print(pieces_of(data::read_file(options.file), tokenizer, options.output == Output::ids));
+}
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("FILE", options.file, "text, in UTF-8; with --learn also the word wordnet")->required();
+  app.add_option("--vocab", options.vocabulary, "vocab.txt: one token a line");
+  app.add_option("--output", options.output, "ids, tokens, or words before they are cut into pieces")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Output>{{"ids", Output::ids}, {"tokens", Output::tokens}, {"words", Output::words}}));
+  app.add_flag("--cased", options.cased, "the vocabulary has capitals and accents");
+  app.add_flag("--special", options.special, "[MASK] and the like in the text are those tokens");
+  app.add_option("--learn", options.learn,
+                 "learn a vocabulary from FILE, a sentence a line, and write it to this file");
+  app.add_option("--size", options.size, "tokens of the vocabulary to learn")->capture_default_str();
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  using namespace tandem;
+  CLI::App app("BERT's tokenizer: each line of a file becomes a line of tokens.", "tokenize");
+  Options options;
+  add_options(app, options);
+  try {
+    app.parse(argc, argv);
+    run(options);
+    return 0;
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return fail_program("tokenize", kWrongUsage, error.what());
+  } catch (const UsageError& error) {
+    return fail_program("tokenize", kWrongUsage, error.what());
+  } catch (const std::exception& error) {
+    return fail_program("tokenize", kFailed, error.what());
+  }
+}
