@@ -42,6 +42,7 @@ struct Settings {
   // Optimization.
   std::string optimizer = "sgd";
   std::optional<double> lr, momentum, weight_decay, clip_grad_norm;
+  std::optional<std::string> decay;
   bool nesterov = false;
   double label_smoothing = 0;
   std::string lr_schedule = "constant";
