@@ -18,22 +18,16 @@ struct AdamOptions {
 /// Sources: Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
 class Adam final : public Optimizer {
  public:
-  Adam(std::vector<Variable> parameters, const AdamOptions& options);
+  Adam(std::vector<ParameterGroup> groups, const AdamOptions& options);
+  Adam(std::vector<Variable> parameters, const AdamOptions& options)
+      : Adam(one_group(std::move(parameters)), options) {}
   void step() override;
-  StateDict state_dict() const override;
-  void load_state_dict(const StateDict& state) override;
 
  private:
   template <class T>
   void step_dtype();
 
-  struct State {
-    Tensor exp_avg, exp_avg_sq;  // m and v; undefined before the first step
-    std::int64_t steps = 0;
-  };
-
   AdamOptions options_;
-  std::vector<State> states_;
 };
 
 }  // namespace tandem::optim

@@ -1,13 +1,37 @@
 #include "tandem/optim/optimizer.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 
 namespace tandem::optim {
+namespace {
 
 using core::fail;
 
-Optimizer::Optimizer(std::vector<Variable> parameters, double lr) : parameters_(std::move(parameters)), lr_(lr) {
+constexpr const char* kStep = "step";
+constexpr double kMostSteps = 1e15;  // all whole numbers up to it are doubles
+
+void check_factor(std::size_t group, const char* what, double value) {
+  if (!(value >= 0 && std::isfinite(value)))
+    fail("optimizer: group {} has the {} {}, needed a number, at least 0", group, what, value);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(Rule rule, std::vector<ParameterGroup> groups, double lr, double weight_decay)
+    : lr_(lr), rule_(std::move(rule)) {
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const ParameterGroup& group = groups[g];
+    check_factor(g, "learning-rate factor", group.lr_factor);
+    check_factor(g, "weight decay", group.weight_decay.value_or(0));
+    const Treatment treatment{
+        .weight_decay = group.weight_decay.value_or(weight_decay), .lr_factor = group.lr_factor, .adapt = group.adapt};
+    parameters_.insert(parameters_.end(), group.parameters.begin(), group.parameters.end());
+    treatments_.resize(parameters_.size(), treatment);
+  }
+  states_.resize(parameters_.size());
   std::set<const void*> seen;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].requires_grad() || !parameters_[i].is_leaf())
@@ -15,6 +39,12 @@ Optimizer::Optimizer(std::vector<Variable> parameters, double lr) : parameters_(
     if (!seen.insert(parameters_[i].state().get()).second)
       fail("optimizer: parameter {} of shape {} is listed twice", i, parameters_[i].shape().str());
   }
+}
+
+std::vector<ParameterGroup> Optimizer::one_group(std::vector<Variable> parameters) {
+  std::vector<ParameterGroup> groups(1);
+  groups[0].parameters = std::move(parameters);
+  return groups;
 }
 
 void Optimizer::zero_grad(bool set_to_none) {
@@ -27,17 +57,61 @@ void Optimizer::zero_grad(bool set_to_none) {
   }
 }
 
-void Optimizer::check_parameters(const char* op) const {
+void Optimizer::check_parameters() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& data = parameters_[i].data();
     if (!parameters_[i].grad().defined()) continue;
     if (data.dtype() != core::DType::float32 && data.dtype() != core::DType::float64)
-      fail("{}: parameter {} of shape {} is {}, only float32 and float64 can be trained", op, i, data.shape().str(),
-           name(data.dtype()));
+      fail("{}: parameter {} of shape {} is {}, only float32 and float64 can be trained", rule_.name, i,
+           data.shape().str(), name(data.dtype()));
     if (!data.is_dense())
-      fail("{}: parameter {} of shape {} has strides {}, with gaps or repeats; make it of a clone()", op, i,
+      fail("{}: parameter {} of shape {} has strides {}, with gaps or repeats; make it of a clone()", rule_.name, i,
            data.shape().str(), data.strides().str());
   }
+}
+
+StateDict Optimizer::state_dict() const {
+  StateDict state;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const auto add = [&](const char* kind, Tensor tensor) {
+      state.emplace_back(std::to_string(i) + "." + kind, std::move(tensor));
+    };
+    for (std::size_t k = 0; k < rule_.state_kinds.size(); ++k)
+      if (states_[i].tensors[k].defined()) add(rule_.state_kinds[k], states_[i].tensors[k]);
+    if (states_[i].steps > 0) add(kStep, Tensor::scalar(static_cast<double>(states_[i].steps), core::DType::int64));
+  }
+  return state;
+}
+
+void Optimizer::load_state_dict(const StateDict& state) {
+  std::vector<State> loaded(parameters_.size());
+  for (const auto& [key, tensor] : state) load_entry(key, tensor, loaded);
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    std::size_t given = loaded[i].steps > 0;
+    for (const Tensor& tensor : loaded[i].tensors) given += tensor.defined();
+    if (given != 0 && given != rule_.state_kinds.size() + rule_.counts_steps)
+      fail("{}: the state of parameter {} is incomplete: {} belong together", rule_.name, i, list_entries());
+  }
+  states_ = std::move(loaded);
+}
+
+void Optimizer::load_entry(const std::string& key, const Tensor& tensor, std::vector<State>& loaded) const {
+  const auto [index, kind] = parse_key(key);
+  if (rule_.counts_steps && kind == kStep) {
+    const double steps = tensor.item();
+    if (!(steps >= 1 && steps <= kMostSteps)) fail("{}: '{}' is {}, needed a number of steps", rule_.name, key, steps);
+    loaded[index].steps = static_cast<std::int64_t>(steps);
+    return;
+  }
+  const auto& kinds = rule_.state_kinds;
+  const auto place = std::find(kinds.begin(), kinds.end(), kind) - kinds.begin();
+  if (place == std::ssize(kinds))
+    fail("{}: '{}' is not part of its state, which has {}", rule_.name, key, list_entries());
+  const Tensor& parameter = parameters_[index].data();
+  if (tensor.shape() != parameter.shape())
+    fail("optimizer: '{}' has shape {}, its parameter {}; a state fits the order of parameters that it was saved with",
+         key, tensor.shape().str(), parameter.shape().str());
+  loaded[index].tensors[static_cast<std::size_t>(place)] = Tensor::empty_like(parameter).copy_from(tensor);
 }
 
 std::pair<std::size_t, std::string> Optimizer::parse_key(const std::string& key) const {
@@ -48,9 +122,15 @@ std::pair<std::size_t, std::string> Optimizer::parse_key(const std::string& key)
   return {index, std::string(end + 1, key.data() + key.size())};
 }
 
-void Optimizer::check_shape(const std::string& key, std::size_t index, const Tensor& tensor) const {
-  if (tensor.shape() != parameters_[index].shape())
-    fail("optimizer: '{}' has shape {}, its parameter {}", key, tensor.shape().str(), parameters_[index].shape().str());
+std::string Optimizer::list_entries() const {
+  std::vector<const char*> entries = rule_.state_kinds;
+  if (rule_.counts_steps) entries.push_back(kStep);
+  std::string text;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (i > 0) text += i + 1 < entries.size() ? ", " : " and ";
+    text += entries[i];
+  }
+  return text.empty() ? "nothing" : text;
 }
 
 }  // namespace tandem::optim

@@ -1,26 +1,25 @@
 // Optimizer: what turns gradients into steps.
 //
-// step() is one parallel pass over all parameters (optim/segments.h), in place. Parameters whose gradient is none are
-// skipped: neither momentum nor weight decay moves them.
+// step() is one parallel pass over all parameters (optim/segments.h), or two where a rate depends on norms, in place.
+// Parameters whose gradient is none are skipped: neither momentum nor weight decay moves them.
 #pragma once
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tandem/autograd/variable.h"
 #include "tandem/core/state_dict.h"
+#include "tandem/optim/parameter_group.h"
 
 namespace tandem::optim {
 
-using autograd::Variable;
 using core::StateDict;
 using core::Tensor;
 
 class Optimizer {
  public:
-  /// Throws where a parameter requires no gradient or is listed twice.
-  Optimizer(std::vector<Variable> parameters, double lr);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -31,26 +30,63 @@ class Optimizer {
   /// Gradients become none (then the next backward writes instead of adding), or zeros in place.
   void zero_grad(bool set_to_none = true);
 
+  /// What all groups' rates are multiples of.
   double lr() const { return lr_; }
   void set_lr(double lr) { lr_ = lr; }
+  /// Of all groups, one behind the other.
   const std::vector<Variable>& parameters() const { return parameters_; }
 
-  /// What must be kept between runs, by parameter: "3.momentum_buffer". Entries appear with a parameter's first step.
-  /// The tensors share memory with the optimizer.
-  virtual StateDict state_dict() const = 0;
-  /// Throws naming the entry that is unknown or has another shape; then nothing has been changed.
-  virtual void load_state_dict(const StateDict& state) = 0;
+  /// What must be kept between runs, by parameter: "3.momentum_buffer" belongs to parameters()[3]. Entries appear with
+  /// a parameter's first step. The tensors share memory with the optimizer.
+  StateDict state_dict() const;
+  /// Throws naming the entry that is unknown or has another shape, or the parameter of which some are missing; then
+  /// nothing has been changed.
+  void load_state_dict(const StateDict& state);
+  /// The tensors that are remembered of each parameter, shaped as it: "exp_avg", "exp_avg_sq".
+  const std::vector<const char*>& state_kinds() const { return rule_.state_kinds; }
 
  protected:
+  /// How an update rule differs from others, as far as what they share goes.
+  struct Rule {
+    const char* name;  ///< for messages; a literal, as are all here
+    std::vector<const char*> state_kinds = {};
+    bool counts_steps = false;  ///< remembers, as "step", how often each parameter has moved
+  };
+
+  /// Throws where a parameter requires no gradient or is listed twice, or a group's factor or decay is not a number of
+  /// at least 0.
+  Optimizer(Rule rule, std::vector<ParameterGroup> groups, double lr, double weight_decay);
+  static std::vector<ParameterGroup> one_group(std::vector<Variable> parameters);
+
   /// What step() throws.
-  void check_parameters(const char* op) const;
-  /// Splits "3.momentum_buffer" into parameter and kind, and checks the number.
-  std::pair<std::size_t, std::string> parse_key(const std::string& key) const;
-  /// Throws where `tensor` has not the shape of parameter `index`.
-  void check_shape(const std::string& key, std::size_t index, const Tensor& tensor) const;
+  void check_parameters() const;
+  /// Whether a step moves this parameter, and in this type.
+  template <class T>
+  bool is_moved(std::size_t index) const {
+    return parameters_[index].grad().defined() && parameters_[index].dtype() == core::dtype_of<T>;
+  }
+
+  struct Treatment {
+    double weight_decay = 0, lr_factor = 1;
+    bool adapt = true;
+  };
+  struct State {
+    std::array<Tensor, 2> tensors;  ///< by kind; undefined before the parameter's first step
+    std::int64_t steps = 0;
+  };
 
   std::vector<Variable> parameters_;
+  std::vector<Treatment> treatments_;  ///< one for each parameter
+  std::vector<State> states_;          ///< one for each parameter
   double lr_;
+
+ private:
+  std::pair<std::size_t, std::string> parse_key(const std::string& key) const;
+  void load_entry(const std::string& key, const Tensor& tensor, std::vector<State>& loaded) const;
+  /// "exp_avg, exp_avg_sq and step".
+  std::string list_entries() const;
+
+  Rule rule_;
 };
 
 }  // namespace tandem::optim

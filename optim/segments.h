@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "tandem/autograd/variable.h"
@@ -46,6 +47,22 @@ inline core::Tensor laid_out_as(const core::Tensor& tensor, const core::Tensor& 
   core::Tensor copy = core::Tensor::empty_like(parameter);
   copy.copy_from(tensor);
   return copy;
+}
+
+/// Parameter, gradient and up to `States` tensors of state, which begin with zeros; where fewer are given, the others'
+/// pointers are null. `keep` must live as long as the segment: it holds the gradient, which may be a copy.
+template <class T, int States>
+Segment<T, States> make_segment(const autograd::Variable& parameter, std::span<core::Tensor> state,
+                                std::vector<core::Tensor>& keep) {
+  core::Tensor data = parameter.data();
+  keep.push_back(laid_out_as(parameter.grad(), data));
+  Segment<T, States> segment{
+      .parameter = data.mutable_data<T>(), .gradient = keep.back().data<T>(), .state = {}, .count = data.numel()};
+  for (std::size_t k = 0; k < state.size(); ++k) {
+    state[k] = state[k].defined() ? laid_out_as(state[k], data) : core::Tensor::zeros_like(data);
+    segment.state[k] = state[k].mutable_data<T>();
+  }
+  return segment;
 }
 
 }  // namespace tandem::optim

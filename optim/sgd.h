@@ -18,17 +18,15 @@ struct SgdOptions {
 /// velocity.
 class Sgd final : public Optimizer {
  public:
-  Sgd(std::vector<Variable> parameters, const SgdOptions& options);
+  Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options);
+  Sgd(std::vector<Variable> parameters, const SgdOptions& options) : Sgd(one_group(std::move(parameters)), options) {}
   void step() override;
-  StateDict state_dict() const override;
-  void load_state_dict(const StateDict& state) override;
 
  private:
   template <class T>
   void step_dtype();
 
   SgdOptions options_;
-  std::vector<Tensor> momentum_buffers_;  // undefined before a parameter's first step
 };
 
 }  // namespace tandem::optim

@@ -1,4 +1,5 @@
-// Optimizers and gradient clipping against PyTorch: three steps, with a parameter that sits one out.
+// Optimizers and gradient clipping against PyTorch, LARS and LAMB against their formulas in PyTorch: three steps, with
+// a parameter that sits one out.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -6,6 +7,8 @@
 
 #include "tandem/optim/adam.h"
 #include "tandem/optim/clip_grad.h"
+#include "tandem/optim/lamb.h"
+#include "tandem/optim/lars.h"
 #include "tandem/optim/sgd.h"
 #include "tests/golden/golden_file.h"
 
@@ -28,6 +31,20 @@ Setting setting(const char* name, const Options& options) {
           [options](std::vector<Variable> parameters) { return std::make_unique<O>(std::move(parameters), options); }};
 }
 
+/// Matrices are trained as the options say; the others without weight decay and adaptation, at a fifth of the rate.
+template <class O, class Options>
+Setting grouped(const char* name, const Options& options) {
+  return {name, [options](const std::vector<Variable>& parameters) {
+            std::vector<ParameterGroup> groups = decay_matrices_only(parameters);
+            for (ParameterGroup& group : groups)
+              if (!group.adapt) group.lr_factor = 0.2;
+            return std::make_unique<O>(std::move(groups), options);
+          }};
+}
+
+constexpr LarsOptions kLars{.lr = 2, .momentum = 0.9, .weight_decay = 0.05, .trust_coefficient = 0.02};
+constexpr LambOptions kLamb{.lr = 0.05, .weight_decay = 0.1};
+
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> all{
       setting<Sgd>("sgd", SgdOptions{.lr = 0.1}),
@@ -39,6 +56,17 @@ const std::vector<Setting>& settings() {
       setting<Adam>("adam_weight_decay",
                     AdamOptions{.lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1}),
       setting<Adam>("adamw", AdamOptions{.lr = 0.02, .weight_decay = 0.1, .decoupled_weight_decay = true}),
+      setting<Lars>("lars", kLars),
+      setting<Lars>("lars_no_momentum",
+                    LarsOptions{.lr = 2, .momentum = 0, .weight_decay = 0.05, .trust_coefficient = 0.02}),
+      setting<Lamb>("lamb", kLamb),
+      setting<Lamb>("lamb_options",
+                    LambOptions{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .eps = 0.1, .weight_decay = 0.5}),
+      grouped<Sgd>("sgd_groups", SgdOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.05}),
+      grouped<Adam>("adam_groups", AdamOptions{.lr = 0.02, .weight_decay = 0.1}),
+      grouped<Adam>("adamw_groups", AdamOptions{.lr = 0.02, .weight_decay = 0.1, .decoupled_weight_decay = true}),
+      grouped<Lars>("lars_groups", kLars),
+      grouped<Lamb>("lamb_groups", kLamb),
   };
   return all;
 }

@@ -11,6 +11,8 @@
 #include "tandem/core/random.h"
 #include "tandem/optim/adam.h"
 #include "tandem/optim/clip_grad.h"
+#include "tandem/optim/lamb.h"
+#include "tandem/optim/lars.h"
 #include "tandem/optim/sgd.h"
 #include "tests/errors.h"
 
@@ -41,6 +43,9 @@ const std::vector<std::pair<std::string, Make>>& optimizers() {
        [](auto p) {
          return std::make_unique<Adam>(p, AdamOptions{.lr = 0.1, .weight_decay = 0.1, .decoupled_weight_decay = true});
        }},
+      {"lars", [](auto p) { return std::make_unique<Lars>(p, LarsOptions{.weight_decay = 0.1}); }},
+      {"lamb", [](auto p) { return std::make_unique<Lamb>(p, LambOptions{.lr = 0.1}); }},
+      {"lamb_groups", [](auto p) { return std::make_unique<Lamb>(decay_matrices_only(p), LambOptions{.lr = 0.1}); }},
   };
   return all;
 }
@@ -124,14 +129,17 @@ TEST(Optimizer, BadStateIsRefusedAndChangesNothing) {
     give_gradients(parameters, 0);
     optimizer->step();
     const StateDict before = optimizer->state_dict();
-    const std::string kind = name == "sgd" || name == "nesterov" ? "momentum_buffer" : "exp_avg";
+    const bool has_velocity = name == "sgd" || name == "nesterov" || name == "lars";
+    const std::string kind = has_velocity ? "momentum_buffer" : "exp_avg";
     const auto error = [&](const std::string& key, const Shape& shape) {
       return error_of([&] { optimizer->load_state_dict({{key, Tensor::zeros(shape)}}); });
     };
     EXPECT_NE(error("0." + kind, {2}).find("'0." + kind + "' has shape [2], its parameter [30, 7]"), std::string::npos)
         << name;
     EXPECT_NE(error("7." + kind, {5}).find("for parameter 7 of 3"), std::string::npos) << name;
-    EXPECT_NE(error("0.velocity", {30, 7}).find("velocity"), std::string::npos) << name;
+    EXPECT_NE(error("0.velocity", {30, 7}).find("'0.velocity' is not part of its state, which has " + kind),
+              std::string::npos)
+        << name;
     EXPECT_NE(error("nonsense", {1}).find("nonsense"), std::string::npos) << name;
     const StateDict after = optimizer->state_dict();
     ASSERT_EQ(after.size(), before.size()) << name;
@@ -167,7 +175,7 @@ TEST(Optimizer, GradientsOfAnyLayout) {
 TEST(Optimizer, ThreadsDoNotMatter) {
   for (const auto& [name, make] : optimizers()) {
     std::vector<std::vector<double>> results;
-    for (const int threads : {1, 2}) {
+    for (const int threads : {1, 2, 3}) {
       const int before = core::num_threads();
       core::set_num_threads(threads);
       std::vector<Variable> parameters{Variable(uniform({300, 257}, 0), true), Variable(uniform({5}, 1), true)};
@@ -180,7 +188,28 @@ TEST(Optimizer, ThreadsDoNotMatter) {
       core::set_num_threads(before);
     }
     EXPECT_EQ(results[0], results[1]) << name;
+    EXPECT_EQ(results[0], results[2]) << name;
   }
+}
+
+TEST(Optimizer, StateThatIsIncompleteOrOddIsRefused) {
+  const auto parameters = make_parameters();
+  Adam adam(parameters, {});
+  Lamb lamb(parameters, {});
+  const Tensor five = Tensor::zeros({5});
+  const auto steps = [](double value) { return Tensor::scalar(value, DType::float64); };
+  EXPECT_EQ(error_of([&] {
+              adam.load_state_dict({{"1.exp_avg", five}, {"1.step", steps(3)}});
+            }),
+            "adam: the state of parameter 1 is incomplete: exp_avg, exp_avg_sq and step belong together");
+  EXPECT_EQ(error_of([&] {
+              lamb.load_state_dict({{"1.exp_avg", five}, {"1.exp_avg_sq", five}});
+            }),
+            "lamb: the state of parameter 1 is incomplete: exp_avg, exp_avg_sq and step belong together");
+  for (const double value : {0.0, -1.0, 1e300, std::nan("")})
+    TANDEM_EXPECT_ERROR(lamb.load_state_dict({{"1.step", steps(value)}}), "lamb: '1.step' is ");
+  lamb.load_state_dict({{"1.exp_avg", five}, {"1.exp_avg_sq", five}, {"1.step", steps(3)}});
+  EXPECT_EQ(core::find(lamb.state_dict(), "1.step", "test").item(), 3);
 }
 
 TEST(Optimizer, RefusesWhatItCannotTrain) {
@@ -190,6 +219,9 @@ TEST(Optimizer, RefusesWhatItCannotTrain) {
   EXPECT_THROW(Sgd({leaf}, {.nesterov = true}), core::Error);
   EXPECT_THROW(Sgd({leaf}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), core::Error);
   EXPECT_THROW(Adam({leaf}, {.beta1 = 1}), core::Error);
+  TANDEM_EXPECT_ERROR(Lamb({leaf}, {.beta2 = 1}), "lamb: beta 1 is not in [0, 1)");
+  TANDEM_EXPECT_ERROR(Lars({leaf}, {.trust_coefficient = 0}),
+                      "lars: the trust coefficient is 0, needed a number above 0");
 }
 
 TEST(Optimizer, ZeroGrad) {

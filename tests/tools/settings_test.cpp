@@ -61,6 +61,20 @@ TEST(Settings, defaults_follow_from_others) {
   EXPECT_EQ(adamw.weight_decay, 0.01);
   EXPECT_FALSE(adamw.momentum);
   EXPECT_FALSE(adamw.epochs);  // as many as 5 steps take
+  EXPECT_EQ(adamw.decay, "all");
+  const Settings lars = parse({"--optimizer", "lars"});
+  EXPECT_EQ(lars.lr, 0.1);
+  EXPECT_EQ(lars.momentum, 0.9);
+  EXPECT_EQ(lars.weight_decay, 1e-4);
+  EXPECT_EQ(lars.decay, "matrices");
+  const Settings lamb = parse({"--optimizer", "lamb"});
+  EXPECT_EQ(lamb.lr, 1e-3);
+  EXPECT_FALSE(lamb.momentum);
+  EXPECT_EQ(lamb.weight_decay, 0.01);
+  EXPECT_EQ(lamb.decay, "matrices");
+  EXPECT_EQ(parse({"--optimizer", "lamb", "--decay", "all"}).decay, "all");
+  EXPECT_EQ(parse({"--decay", "matrices"}).decay, "matrices");
+  EXPECT_EQ(parse({}).decay, "all");
 }
 
 TEST(Settings, the_last_of_a_flag_counts) {
@@ -71,7 +85,7 @@ TEST(Settings, the_last_of_a_flag_counts) {
 
 TEST(Settings, bad_values_name_flag_value_and_what_is_allowed) {
   expect_usage_error({"--model", "resnet19"}, {"--model", "'resnet19'", "mlp, mlp-large, convnet"});
-  expect_usage_error({"--optimizer", "sdg"}, {"--optimizer", "'sdg'", "sgd, adam, adamw"});
+  expect_usage_error({"--optimizer", "sdg"}, {"--optimizer", "'sdg'", "sgd, adam, adamw, lars, lamb"});
   expect_usage_error({"--data", "imagenet"}, {"--data", "'imagenet'", "fashion-mnist", "tensors:FILE"});
   expect_usage_error({"--data", "tensors:"}, {"--data", "'tensors:'"});
   expect_usage_error({"--device", "cuda"}, {"--device", "'cuda'", "cpu"});
@@ -86,6 +100,7 @@ TEST(Settings, bad_values_name_flag_value_and_what_is_allowed) {
   expect_usage_error({"--dropout", "1.5"}, {"--dropout", "'1.5'", "from 0 to 1"});
   expect_usage_error({"--momentum", "1"}, {"--momentum", "'1'", "from 0 to below 1"});
   expect_usage_error({"--clip-grad-norm", "0"}, {"--clip-grad-norm", "'0'", "above 0"});
+  expect_usage_error({"--decay", "none"}, {"--decay", "'none'", "one of all, matrices"});
   expect_usage_error({"--nesterov=maybe"}, {"nesterov"});
   expect_usage_error({"--seed"}, {"--seed needs a value", "a whole number, at least 0"});
   expect_usage_error({"--synthetic-samples", "9223372036854775807"}, {"--synthetic-samples", "to 2147483648"});
@@ -103,7 +118,11 @@ TEST(Settings, what_does_not_go_together) {
   expect_usage_error({"--data", "mnist"}, {"--data mnist needs --data-dir"});
   expect_usage_error({"--data", "synthetic", "--data-dir", "x"}, {"--data-dir", "synthetic"});
   expect_usage_error({"--synthetic-samples", "8"}, {"--synthetic-samples", "fashion-mnist"});
-  expect_usage_error({"--optimizer", "adam", "--momentum", "0.5"}, {"--momentum", "adam"});
+  expect_usage_error({"--optimizer", "adam", "--momentum", "0.5"},
+                     {"--momentum is for --optimizer sgd and lars, not for adam"});
+  expect_usage_error({"--optimizer", "lamb", "--momentum", "0.5"},
+                     {"--momentum is for --optimizer sgd and lars, not for lamb"});
+  expect_usage_error({"--optimizer", "lars", "--nesterov"}, {"--nesterov is for --optimizer sgd, not for lars"});
   expect_usage_error({"--optimizer", "adam", "--nesterov"}, {"--nesterov", "adam"});
   expect_usage_error({"--momentum", "0", "--nesterov"}, {"--nesterov needs"});
   expect_usage_error({"--lr-schedule", "step"}, {"--lr-step-size"});
@@ -168,8 +187,8 @@ TEST(Settings, json_and_back_is_the_same) {
 
 // A rank that goes its own way at a checkpoint or an evaluation would leave the others in a collective.
 TEST(Settings, ranks_write_in_places_of_their_own_and_do_the_same) {
-  const Settings run = parse({"--out", "run", "--metrics", "m.jsonl", "--save-weights", "w.safetensors", "--steps", "40",
-                              "--checkpoint-every", "5", "--eval-every", "10"});
+  const Settings run = parse({"--out", "run", "--metrics", "m.jsonl", "--save-weights", "w.safetensors", "--steps",
+                              "40", "--checkpoint-every", "5", "--eval-every", "10"});
   EXPECT_EQ(settings_of_rank(run, 0, 2).out, run.out);
   const Settings other = settings_of_rank(run, 1, 2);
   EXPECT_FALSE(other.out);

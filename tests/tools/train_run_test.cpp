@@ -96,11 +96,50 @@ TEST_P(Resume, continues_with_the_same_bits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Train, Resume,
-                         testing::Values(std::pair{"mlp", "sgd"}, std::pair{"mlp", "adamw"},
-                                         std::pair{"convnet", "sgd"}, std::pair{"convnet", "adam"}),
+                         testing::Values(std::pair{"mlp", "sgd"}, std::pair{"mlp", "adamw"}, std::pair{"mlp", "lars"},
+                                         std::pair{"mlp", "lamb"}, std::pair{"convnet", "sgd"},
+                                         std::pair{"convnet", "adam"}),
                          [](const auto& tested) {
                            return fmt::format("{}_{}", tested.param.first, tested.param.second);
                          });
+
+TEST_F(TrainTest, lars_and_lamb_learn) {
+  for (const std::string optimizer : {"lars --lr 5", "lamb --lr 0.01"}) {
+    train_well(
+        "--model mlp --data synthetic --synthetic-samples 600 --epochs 2 --batch-size 20 --threads 1 --progress none "
+        "--metrics m.jsonl --optimizer " +
+        optimizer);
+    const auto lines = metrics("m.jsonl");
+    EXPECT_GT(lines[lines.size() - 2]["eval_accuracy"], 0.9) << optimizer;
+  }
+}
+
+// One update: what does not decay is as without weight decay, to the bit.
+TEST_F(TrainTest, decay_pulls_on_all_parameters_or_on_matrices) {
+  for (const std::string optimizer : {"sgd", "adamw"}) {
+    const std::string common = tiny("mlp", "--steps 1 --eval-every 0 --lr 0.1 --optimizer " + optimizer);
+    train_well(common + " --weight-decay 0 --save-weights none");
+    train_well(common + " --weight-decay 0.1 --save-weights all");
+    train_well(common + " --weight-decay 0.1 --decay matrices --save-weights matrices");
+    const auto load = [&](const std::string& file, const std::string& name) {
+      return data::load_safetensors(folder_ / file).at(name).to_vector<float>();
+    };
+    for (const std::string name : {"fc1.bias", "fc2.bias"}) {
+      EXPECT_EQ(load("matrices", name), load("none", name)) << optimizer;
+      EXPECT_NE(load("all", name), load("none", name)) << optimizer;
+    }
+    for (const std::string name : {"fc1.weight", "fc2.weight"}) EXPECT_EQ(load("matrices", name), load("all", name));
+  }
+}
+
+TEST_F(TrainTest, a_run_can_go_on_with_another_decay) {
+  const std::string common = tiny("mlp", "--eval-every 0 --weight-decay 0.1 --checkpoint-dir c --save-weights ");
+  train_well(common + "first --steps 3");
+  const Outcome outcome = train_well(common + "second --steps 4 --decay matrices --resume");
+  EXPECT_NE(outcome.output.find("weight decay 0.1 of matrices only"), std::string::npos) << outcome.output;
+  EXPECT_GT(largest_difference("first", "second"), 0);
+  EXPECT_LT(largest_difference("first", "second"), 0.1);  // each velocity went to its own parameter
+}
 
 TEST_F(TrainTest, resume_begins_where_there_is_no_checkpoint_and_refuses_another_run) {
   const std::string folder = "--checkpoint-dir c --checkpoint-every 2 ";

@@ -36,7 +36,8 @@ std::string describe_optimizer(const Settings& settings) {
   if (settings.warmup_steps > 0) text += fmt::format(", {} warm-up steps", settings.warmup_steps);
   if (settings.momentum)
     text += fmt::format(", {}momentum {}", settings.nesterov ? "Nesterov " : "", *settings.momentum);
-  text += fmt::format(", weight decay {}", *settings.weight_decay);
+  text += fmt::format(", weight decay {}{}", *settings.weight_decay,
+                      *settings.decay == "matrices" ? " of matrices only" : "");
   if (settings.clip_grad_norm) text += fmt::format(", gradients clipped at norm {}", *settings.clip_grad_norm);
   if (settings.label_smoothing > 0) text += fmt::format(", label smoothing {}", settings.label_smoothing);
   return text;

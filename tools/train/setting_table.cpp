@@ -232,11 +232,16 @@ void add_ranks(Table& table, Settings& s) {
 
 void add_optimization(Table& table, Settings& s) {
   table.group("Optimization");
-  table.row("optimizer", s.optimizer, one_of({"sgd", "adam", "adamw"}), "Update rule [sgd; of a BERT adamw]");
-  table.row("lr", s.lr, not_negative(), "Learning rate [sgd: 0.01; adam, adamw: 0.001]");
-  table.row("momentum", s.momentum, fraction(1, false), "Of sgd [0.9]");
-  table.row("nesterov", s.nesterov, on_or_off(), "Nesterov's momentum");
-  table.row("weight-decay", s.weight_decay, not_negative(), "Pull towards zero [adamw: 0.01, else 0]");
+  table.row("optimizer", s.optimizer, one_of({"sgd", "adam", "adamw", "lars", "lamb"}),
+            "Update rule [sgd; of a BERT adamw]; lars, lamb: sgd and adamw with a rate of its own for each layer, for large batches");
+  table.row("lr", s.lr, not_negative(), "Learning rate [sgd: 0.01; lars: 0.1; of a BERT 0.0005; else 0.001]");
+  table.row("momentum", s.momentum, fraction(1, false), "Of sgd and lars [0.9]");
+  table.row("nesterov", s.nesterov, on_or_off(), "Nesterov's momentum, of sgd");
+  table.row("weight-decay", s.weight_decay, not_negative(),
+            "Pull towards zero [adamw, lamb: 0.01; lars: 0.0001; else 0]");
+  table.row(
+      "decay", s.decay, one_of({"all", "matrices"}),
+      "What it pulls on, and lars and lamb adapt to [lars, lamb, of a BERT: matrices; else all]; matrices: not norms and biases");
   table.row("clip-grad-norm", s.clip_grad_norm, above_zero(), "Largest norm of all gradients together [none]");
   table.row("label-smoothing", s.label_smoothing, fraction(1, true), "Share of the target spread over all classes [0]");
   table.row("lr-schedule", s.lr_schedule, one_of({"constant", "linear", "cosine", "step"}),

@@ -83,17 +83,33 @@ void resolve_text(Settings& s) {
   if (s.cased && !is_corpus) fail_usage("--cased is for --data text and wordnet, not for --data {}", *s.data);
 }
 
+struct OptimizerDefaults {
+  double lr, weight_decay;
+  const char* decay;
+};
+
+OptimizerDefaults optimizer_defaults(const std::string& optimizer) {
+  if (optimizer == "adam") return {.lr = 0.001, .weight_decay = 0, .decay = "all"};
+  if (optimizer == "adamw") return {.lr = 0.001, .weight_decay = 0.01, .decay = "all"};
+  if (optimizer == "lars") return {.lr = 0.1, .weight_decay = 1e-4, .decay = "matrices"};
+  if (optimizer == "lamb") return {.lr = 0.001, .weight_decay = 0.01, .decay = "matrices"};
+  return {.lr = 0.01, .weight_decay = 0, .decay = "all"};
+}
+
 void resolve_optimizer(Settings& s) {
   if (!s.optimizer) s.optimizer = is_bert(s) ? "adamw" : "sgd";
-  if (!s.lr) s.lr = s.optimizer == "sgd" ? 0.01 : 0.001;
-  if (!s.weight_decay) s.weight_decay = s.optimizer == "adamw" ? 0.01 : 0.0;
-  if (s.optimizer == "sgd") {
+  const OptimizerDefaults defaults = optimizer_defaults(*s.optimizer);
+  const bool is_adaptive = *s.optimizer != "sgd" && *s.optimizer != "lars";
+  if (!s.lr) s.lr = is_bert(s) && is_adaptive ? 0.0005 : defaults.lr;
+  if (!s.weight_decay) s.weight_decay = defaults.weight_decay;
+  if (!s.decay) s.decay = is_bert(s) ? "matrices" : defaults.decay;
+  if (!is_adaptive) {
     if (!s.momentum) s.momentum = 0.9;
     if (s.nesterov && *s.momentum == 0) fail_usage("--nesterov needs a --momentum above 0");
-  } else {
-    if (s.momentum) fail_usage("--momentum is for --optimizer sgd, not for {}", s.optimizer);
-    if (s.nesterov) fail_usage("--nesterov is for --optimizer sgd, not for {}", s.optimizer);
+  } else if (s.momentum) {
+    fail_usage("--momentum is for --optimizer sgd and lars, not for {}", *s.optimizer);
   }
+  if (s.nesterov && *s.optimizer != "sgd") fail_usage("--nesterov is for --optimizer sgd, not for {}", *s.optimizer);
 }
 
 void resolve_schedule(Settings& s) {

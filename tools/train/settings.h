@@ -50,6 +50,7 @@ struct Settings {
   // Optimization.
   std::optional<std::string> optimizer;
   std::optional<double> lr, momentum, weight_decay, clip_grad_norm;
+  std::optional<std::string> decay;
   bool nesterov = false;
   double label_smoothing = 0;
   std::string lr_schedule = "constant";

@@ -5,6 +5,8 @@
 
 #include "tandem/nn/dropout.h"
 #include "tandem/optim/adam.h"
+#include "tandem/optim/lamb.h"
+#include "tandem/optim/lars.h"
 #include "tandem/optim/sgd.h"
 #include "tools/train/pretrained.h"
 #include "tools/train/tasks/make_task.h"
@@ -17,16 +19,29 @@ void set_dropout(nn::Module& model, double p) {
     if (auto* dropout = dynamic_cast<nn::Dropout*>(module)) dropout->set_p(p);
 }
 
+// In either case in the model's order, so that a run can go on with another --decay.
+std::vector<optim::ParameterGroup> parameter_groups(const Settings& settings, const nn::Module& model) {
+  if (*settings.decay == "matrices") return optim::decay_matrices_only(model.parameters());
+  return {{.parameters = model.parameters()}};
+}
+
 std::unique_ptr<optim::Optimizer> make_optimizer(const Settings& settings, const nn::Module& model) {
-  if (*settings.optimizer == "sgd")
-    return std::make_unique<optim::Sgd>(model.parameters(), optim::SgdOptions{.lr = *settings.lr,
-                                                                              .momentum = *settings.momentum,
-                                                                              .weight_decay = *settings.weight_decay,
-                                                                              .nesterov = settings.nesterov});
-  return std::make_unique<optim::Adam>(model.parameters(),
-                                       optim::AdamOptions{.lr = *settings.lr,
-                                                          .weight_decay = *settings.weight_decay,
-                                                          .decoupled_weight_decay = *settings.optimizer == "adamw"});
+  auto groups = parameter_groups(settings, model);
+  const double lr = *settings.lr, weight_decay = *settings.weight_decay;
+  if (settings.optimizer == "sgd")
+    return std::make_unique<optim::Sgd>(
+        std::move(groups),
+        optim::SgdOptions{
+            .lr = lr, .momentum = *settings.momentum, .weight_decay = weight_decay, .nesterov = settings.nesterov});
+  if (settings.optimizer == "lars")
+    return std::make_unique<optim::Lars>(
+        std::move(groups), optim::LarsOptions{.lr = lr, .momentum = *settings.momentum, .weight_decay = weight_decay});
+  if (settings.optimizer == "lamb")
+    return std::make_unique<optim::Lamb>(std::move(groups), optim::LambOptions{.lr = lr, .weight_decay = weight_decay});
+  return std::make_unique<optim::Adam>(
+      std::move(groups),
+      optim::AdamOptions{
+          .lr = lr, .weight_decay = weight_decay, .decoupled_weight_decay = settings.optimizer == "adamw"});
 }
 
 std::unique_ptr<optim::LrSchedule> make_schedule(const Settings& settings, const Length& length,
