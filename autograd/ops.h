@@ -13,6 +13,7 @@
 #include "tandem/autograd/variable.h"
 #include "tandem/core/ops/conv2d.h"
 #include "tandem/core/ops/cross_entropy.h"
+#include "tandem/core/ops/gelu.h"
 #include "tandem/core/ops/max_pool2d.h"
 #include "tandem/core/random.h"
 
@@ -33,6 +34,12 @@ Variable pow(const Variable& x, double exponent);
 Variable clamp(const Variable& x, double low, double high);  ///< gradient 1 on the bounds
 /// Another floating dtype; the gradient is cast back.
 Variable cast(const Variable& x, DType dtype);
+
+// gelu.cpp ------------------------------------------------------------------------------------------------------------
+Variable gelu(const Variable& x, core::GeluApproximation approximation = core::GeluApproximation::none);
+/// gelu(x + bias): x [..., D], bias [D].
+Variable bias_gelu(const Variable& x, const Variable& bias,
+                   core::GeluApproximation approximation = core::GeluApproximation::none);
 
 // binary.cpp ----------------------------------------------------------------------------------------------------------
 Variable add(const Variable& a, const Variable& b);
@@ -98,6 +105,13 @@ Variable batch_norm_training(const Variable& x, const Variable& weight, const Va
 /// The same with given statistics, which are constants.
 Variable batch_norm_inference(const Variable& x, const Variable& weight, const Variable& bias,
                               const Tensor& running_mean, const Tensor& running_variance, double eps);
+
+// layer_norm.cpp, dropout_add_layer_norm.cpp --------------------------------------------------------------------------
+/// x [..., D], each row of D normalised; weight, bias [D] or undefined.
+Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, double eps);
+/// layer_norm(residual + dropout(x)).
+Variable dropout_add_layer_norm(const Variable& x, const Variable& residual, const Variable& weight,
+                                const Variable& bias, double eps, double p, const core::PhiloxStream& stream);
 
 // dropout.cpp ---------------------------------------------------------------------------------------------------------
 /// Zeroes elements with probability p, scales the others by 1 / (1 - p).

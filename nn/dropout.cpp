@@ -21,12 +21,17 @@ void Dropout::random_context_changed(const core::RandomContext& context, std::ui
   calls_ = 0;
 }
 
-Variable Dropout::forward(const Variable& x) {
-  if (!is_training() || p_ == 0) return x;
+Dropout::Draw Dropout::next_draw() {
+  if (!is_training() || p_ == 0) return {};
   core::RandomContext context = context_;
   context.step += calls_ / kMaxCalls;  // only without a new context for many forwards
   const std::uint32_t call = calls_++ % kMaxCalls;
-  return autograd::dropout(x, p_, context.stream(op_ * kMaxCalls + call));
+  return {p_, context.stream(op_ * kMaxCalls + call)};
+}
+
+Variable Dropout::forward(const Variable& x) {
+  const Draw draw = next_draw();
+  return draw.p == 0 ? x : autograd::dropout(x, draw.p, draw.stream);
 }
 
 }  // namespace tandem::nn

@@ -13,6 +13,14 @@ class Dropout final : public Module {
   explicit Dropout(double p = 0.5);
   Variable forward(const Variable& x) override;
 
+  /// What forward would use now: p is 0 where it does nothing. For operators that drop on the way
+  /// (autograd::dropout_add_layer_norm, autograd::attention); counts as a run of forward.
+  struct Draw {
+    double p = 0;
+    core::PhiloxStream stream;
+  };
+  Draw next_draw();
+
   double p() const { return p_; }
   void set_p(double p);
 

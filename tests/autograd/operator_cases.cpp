@@ -10,7 +10,8 @@ namespace tandem::autograd::testing {
 const std::vector<OperatorCase>& operator_cases() {
   static const std::vector<OperatorCase> all = [] {
     std::vector<OperatorCase> joined;
-    for (auto family : {elementwise_cases(), matrix_cases(), pooling_cases(), normalization_cases(), movement_cases()})
+    for (auto family : {elementwise_cases(), matrix_cases(), pooling_cases(), normalization_cases(),
+                        transformer_cases(), movement_cases()})
       joined.insert(joined.end(), family.begin(), family.end());
     return joined;
   }();

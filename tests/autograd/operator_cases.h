@@ -38,6 +38,7 @@ std::vector<OperatorCase> elementwise_cases();
 std::vector<OperatorCase> matrix_cases();
 std::vector<OperatorCase> pooling_cases();
 std::vector<OperatorCase> normalization_cases();
+std::vector<OperatorCase> transformer_cases();
 std::vector<OperatorCase> movement_cases();
 
 /// `values` with the same shape and dtype in memory of its own, laid out as asked.

@@ -246,6 +246,22 @@ def normalization(cases):
         cases.add("cross_entropy", case, [x], f)
 
 
+def transformers(cases):
+    def layer_norm(x, w=None, b=None):
+        return F.layer_norm(x, x.shape[-1:], w, b, EPS)
+
+    for case, x, parameters in (("matrix", (4, 5), 2), ("sequences", (2, 3, 6), 2), ("vector", (7,), 2), ("no_affine", (4, 5), 0),
+                                ("no_bias", (4, 5), 1), ("one_row", (1, 5), 2), ("empty_batch", (0, 5), 2), ("channels_last", (2, 3, 4, 5), 2)):
+        cases.add("layer_norm", case, [x] + [(x[-1],)] * parameters, layer_norm)
+    for case, x, parameters in (("none", (4, 5), 2), ("none_no_affine", (2, 3, 4), 0), ("none_layouts", (4, 5), 2), ("empty_batch", (0, 5), 2)):
+        cases.add("dropout_add_layer_norm", case, [x, x] + [(x[-1],)] * parameters, lambda x, r, *p: layer_norm(r + x, *p))
+    for suffix, approximation in (("", "none"), ("_tanh", "tanh")):
+        for case, x in (("matrix", (3, 4)), ("scalar", ()), ("empty", (0, 3)), ("transposed", (2, 3, 5)), ("channels_last", (2, 3, 4, 5))):
+            cases.add("gelu", case + suffix, [x], lambda x, a=approximation: F.gelu(x, approximate=a))
+        for case, x in (("matrix", (3, 4)), ("sequences", (2, 3, 5)), ("vector", (6,)), ("size1", (3, 1)), ("empty_batch", (0, 3))):
+            cases.add("bias_gelu", case + suffix, [x, x[-1:]], lambda x, b, a=approximation: F.gelu(x + b, approximate=a))
+
+
 def movement(cases):
     views = (
         ("reshape", "plain", (2, 6), lambda x: x.reshape(3, 4)), ("reshape", "inferred", (2, 6), lambda x: x.reshape(4, -1)),
@@ -461,7 +477,7 @@ def convnet():
 def main():
     torch.set_num_threads(1)
     cases = Cases()
-    for family in (elementwise, reductions, matrices, pooling, normalization, movement):
+    for family in (elementwise, reductions, matrices, pooling, normalization, transformers, movement):
         family(cases)
     for dtype in (torch.float64, torch.float32):
         cases.save(dtype)

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tandem/core/ops/cpu/row_sums.h"
 #include "tandem/core/ops/cpu/softmax.h"
 #include "tandem/core/ops/cpu/strided.h"
 
@@ -285,15 +286,7 @@ void batch_norm_sums(const Tensor& dy, const Tensor& x, const BatchNormLayout& l
 }
 
 void batch_norm_parameter_gradient(const Tensor& sum, Tensor& gradient, bool accumulate) {
-  const double* values_of_sum = sum.data<double>();
-  const std::int64_t step = gradient.strides()[0];
-  visit_floating("batch_norm_backward", gradient.dtype(), [&]<class T>() {
-    T* out = gradient.mutable_data<T>();
-    for (std::int64_t c = 0; c < sum.numel(); ++c) {
-      const double before = accumulate ? static_cast<double>(static_cast<compute_t<T>>(out[c * step])) : 0;
-      out[c * step] = static_cast<T>(static_cast<compute_t<T>>(before + values_of_sum[c]));
-    }
-  });
+  store_sums(sum.data<double>(), gradient, accumulate);
 }
 
 void batch_norm_dx(const Tensor& dy, const Tensor& x, const BatchNormLayout& layout, const Tensor& mean,

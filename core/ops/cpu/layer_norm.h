@@ -1,0 +1,110 @@
+// What the kernels of layer norm and of the operators that end in one do with a row of n values.
+#pragma once
+
+#include <cmath>
+
+#include "tandem/core/ops/cpu/row_sums.h"
+#include "tandem/core/ops/cpu/softmax.h"
+
+namespace tandem::core::cpu {
+
+template <class C>
+struct RowMoments {
+  C mean, inv_std;
+};
+
+/// A row is in L1 after its first pass, so the mean is known before deviations from it are squared.
+template <class T>
+RowMoments<compute_t<T>> row_moments(const T* x, std::int64_t n, double eps) {
+  using C = compute_t<T>;
+  C buffer[kRowBlock];
+  double total = 0, squares = 0;
+  for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
+    total += static_cast<double>(block_sum(load_block(x + begin, count, buffer), count));
+  });
+  const C mean = static_cast<C>(total / static_cast<double>(n));
+  for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
+    const C* v = load_block(x + begin, count, buffer);
+    C sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < count; ++i) sum += (v[i] - mean) * (v[i] - mean);
+    squares += static_cast<double>(sum);
+  });
+  return {mean, static_cast<C>(1 / std::sqrt(squares / static_cast<double>(n) + eps))};
+}
+
+/// y = (x - mean) inv_std weight + bias
+template <class T>
+void normalize_row(const T* x, RowMoments<compute_t<T>> moments, const compute_t<T>* weight, const compute_t<T>* bias,
+                   std::int64_t n, T* y) {
+  using C = compute_t<T>;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i)
+    y[i] = static_cast<T>((static_cast<C>(x[i]) - moments.mean) * moments.inv_std * weight[i] + bias[i]);
+}
+
+/// What dx needs of a row: means of g and g h, where g = dy weight.
+template <class C>
+struct RowGradientMeans {
+  C g, gh;
+};
+
+/// Also adds dy h to dweight [n] and dy to dbias [n], where kSums.
+template <bool kSums, class T>
+RowGradientMeans<compute_t<T>> row_gradient_means(const T* dy, const T* x, RowMoments<compute_t<T>> moments,
+                                                  const compute_t<T>* weight, std::int64_t n, compute_t<T>* dweight,
+                                                  compute_t<T>* dbias) {
+  using C = compute_t<T>;
+  C dy_buffer[kRowBlock], x_buffer[kRowBlock];
+  double total = 0, total_product = 0;
+  for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
+    const C *gradient = load_block(dy + begin, count, dy_buffer), *v = load_block(x + begin, count, x_buffer);
+    const C* w = weight + begin;
+    [[maybe_unused]] C *dw = kSums ? dweight + begin : nullptr, *db = kSums ? dbias + begin : nullptr;
+    C sum = 0, product = 0;
+#pragma omp simd reduction(+ : sum, product)
+    for (std::int64_t i = 0; i < count; ++i) {
+      const C h = (v[i] - moments.mean) * moments.inv_std, g = gradient[i] * w[i];
+      sum += g;
+      product += g * h;
+      if constexpr (kSums) {
+        dw[i] += gradient[i] * h;
+        db[i] += gradient[i];
+      }
+    }
+    total += static_cast<double>(sum);
+    total_product += static_cast<double>(product);
+  });
+  const double size = static_cast<double>(n);
+  return {static_cast<C>(total / size), static_cast<C>(total_product / size)};
+}
+
+/// Element i of dx = inv_std (g - mean(g) - h mean(g h)).
+template <class C>
+[[gnu::always_inline]] inline C row_gradient(C dy, C x, RowMoments<C> moments, C weight, RowGradientMeans<C> means) {
+  const C h = (x - moments.mean) * moments.inv_std;
+  return moments.inv_std * (dy * weight - means.g - h * means.gh);
+}
+
+/// Rows below which a second thread is not worth it.
+inline std::int64_t row_grain(std::int64_t n) { return std::max<std::int64_t>(1, (1 << 13) / n); }
+
+/// row.operator()<kSums>(r, dweight, dbias) for each row, in parallel. Where a parameter's gradient is wanted, kSums is
+/// true and each row adds to the sums [n] that it is given, which then go into dweight and dbias; else they are null.
+template <class C, class Row>
+void for_each_gradient_row(std::int64_t rows, std::int64_t n, Tensor& dweight, Tensor& dbias, bool accumulate,
+                           Row&& row) {
+  if (!dweight.defined() && !dbias.defined()) {
+    parallel_for(rows, row_grain(n), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) row.template operator()<false>(r, nullptr, nullptr);
+    });
+    return;
+  }
+  const Tensor totals = sum_in_row_chunks<C>(rows, 2 * n, [&](std::int64_t begin, std::int64_t end, C* sums) {
+    for (std::int64_t r = begin; r < end; ++r) row.template operator()<true>(r, sums, sums + n);
+  });
+  store_sums(totals.data<double>(), dweight, accumulate);
+  store_sums(totals.data<double>() + n, dbias, accumulate);
+}
+
+}  // namespace tandem::core::cpu

@@ -1,0 +1,25 @@
+// Layer normalisation over the last dimension. Source: Ba, Kiros and Hinton, "Layer normalization", 2016.
+#pragma once
+
+#include "tandem/nn/module.h"
+
+namespace tandem::nn {
+
+/// weight [D], at first 1, and bias [D], at first 0.
+class LayerNorm final : public Module {
+ public:
+  explicit LayerNorm(std::int64_t features, double eps = 1e-5);
+  /// [..., D] -> [..., D]
+  Variable forward(const Variable& x) override;
+
+  // For operators that end in a layer norm (autograd::dropout_add_layer_norm).
+  const Variable& weight() const { return weight_; }
+  const Variable& bias() const { return bias_; }
+  double eps() const { return eps_; }
+
+ private:
+  Variable weight_, bias_;
+  double eps_;
+};
+
+}  // namespace tandem::nn
