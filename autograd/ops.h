@@ -94,7 +94,7 @@ struct BatchStatistics {
 /// What is done to the normalised values in the same pass: y = relu(batch_norm(x) + residual), each part optional.
 struct BatchNormFusion {
   bool relu = false;
-  Variable residual;  ///< shape and dtype of x
+  Variable residual{};  ///< shape and dtype of x
 };
 /// x [N, C] or [N, C, H, W], normalised with the batch's own statistics, which are also stored in `statistics` if
 /// given.

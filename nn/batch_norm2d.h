@@ -20,11 +20,9 @@ class BatchNorm2d final : public Module {
   Variable forward(const Variable& x) override { return normalize(x, {}); }
   // With what follows it in the same pass over memory; `residual` has the shape and dtype of x.
   /// relu(forward(x))
-  Variable forward_relu(const Variable& x) { return normalize(x, {.relu = true, .residual = {}}); }
+  Variable forward_relu(const Variable& x) { return normalize(x, {.relu = true}); }
   /// forward(x) + residual
-  Variable forward_add(const Variable& x, const Variable& residual) {
-    return normalize(x, {.relu = false, .residual = residual});
-  }
+  Variable forward_add(const Variable& x, const Variable& residual) { return normalize(x, {.residual = residual}); }
   /// relu(forward(x) + residual)
   Variable forward_add_relu(const Variable& x, const Variable& residual) {
     return normalize(x, {.relu = true, .residual = residual});

@@ -12,4 +12,10 @@ core::Tensor uniform_by_fan_in(const core::Shape& shape, std::int64_t fan_in, co
   return weights;
 }
 
+core::Tensor normal_by_fan_out(const core::Shape& shape, std::int64_t fan_out, core::Generator& random) {
+  core::Tensor weights = core::Tensor::empty(shape);
+  core::fill_normal(weights, 0, std::sqrt(2 / static_cast<double>(std::max<std::int64_t>(fan_out, 1))), random.next());
+  return weights;
+}
+
 }  // namespace tandem::nn

@@ -24,7 +24,7 @@ struct BatchNormForward {
 /// What follows the normalisation.
 struct BatchNormFusion {
   bool relu = false;
-  Tensor residual;  ///< shape and dtype of x; undefined: none
+  Tensor residual{};  ///< shape and dtype of x; undefined: none
 };
 
 /// weight and bias: [C], any floating dtype, or undefined (1 and 0). Output has the memory order of x where x is
@@ -41,8 +41,8 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& weight, const Tensor&
 /// which backward needs anyway: nothing else has to be kept. With one, it is that of the output.
 struct BatchNormFusionBackward {
   bool relu = false;
-  Tensor bias;                  ///< the forward's, which may have been undefined; for ReLU without a residual
-  Tensor output;                ///< the forward's; for ReLU with a residual
+  Tensor bias{};                ///< the forward's, which may have been undefined; for ReLU without a residual
+  Tensor output{};              ///< the forward's; for ReLU with a residual
   Tensor* dresidual = nullptr;  ///< where to put the residual's gradient, dz; nullptr: not wanted
 };
 

@@ -65,7 +65,7 @@ Result compute(const Problem& p, Tensor dy) {
            .dresidual = {},
            .dweight = Tensor::empty({p.x.shape()[1]}, {.dtype = p.x.dtype()}),
            .dbias = Tensor::empty({p.x.shape()[1]}, {.dtype = p.x.dtype()})};
-  BatchNormFusionBackward backward{.relu = p.setting.relu, .bias = p.bias, .output = {}, .dresidual = nullptr};
+  BatchNormFusionBackward backward{.relu = p.setting.relu, .bias = p.bias};
   if (p.setting.residual) backward.dresidual = &r.dresidual;
   if (p.setting.training) {
     const BatchNormForward forward = batch_norm_training(p.x, p.weight, p.bias, kEps, fusion);
@@ -199,12 +199,11 @@ TEST(BatchNormFusion, ResidualWithoutAWishForItsGradient) {
   const BatchNormForward f = batch_norm_training(p.x, p.weight, p.bias, kEps, {.relu = true, .residual = p.residual});
   Tensor none;
   const Tensor dx = batch_norm_backward(p.dy, p.x, p.weight, f.mean, f.inv_std, none, none, false,
-                                        {.relu = true, .bias = {}, .output = f.output, .dresidual = nullptr});
+                                        {.relu = true, .output = f.output});
   EXPECT_EQ(dx.to_vector<double>(), wanted.dx.to_vector<double>());
   // Constant statistics, and nobody wants sums.
-  const Tensor frozen =
-      batch_norm_inference_backward(p.dy, p.x, p.weight, p.mean, p.variance, kEps, none, none, false,
-                                    {.relu = true, .bias = {}, .output = f.output, .dresidual = nullptr});
+  const Tensor frozen = batch_norm_inference_backward(p.dy, p.x, p.weight, p.mean, p.variance, kEps, none, none, false,
+                                                      {.relu = true, .output = f.output});
   p.setting.training = false;
   expect_near(frozen, define(p, f.output).dx, 1e-12, "frozen");
 }
@@ -225,8 +224,7 @@ TEST(BatchNormFusion, NanStaysNan) {
       for (std::size_t i = 0; i < values.size(); ++i)
         EXPECT_EQ(std::isnan(values[i]), i == 33 || i == 100) << i << " " << describe(x);
       // The batch's statistics are NaN for the whole channel.
-      const auto trained =
-          batch_norm_training(x, {}, {}, kEps, {.relu = true, .residual = {}}).output.to_vector<double>();
+      const auto trained = batch_norm_training(x, {}, {}, kEps, {.relu = true}).output.to_vector<double>();
       for (std::size_t i = 0; i < trained.size(); ++i)
         EXPECT_EQ(std::isnan(trained[i]), i / 20 % 3 == 1) << i << " " << describe(x);
     }
@@ -251,7 +249,7 @@ TEST(BatchNormFusion, EmptyInInference) {
   EXPECT_EQ(batch_norm_inference(x, {}, {}, one, one, kEps, {.relu = true, .residual = x}).shape(), x.shape());
   Tensor dweight = one.clone(), none, dresidual;
   batch_norm_inference_backward(x, x, {}, one, one, kEps, dweight, none, false,
-                                {.relu = true, .bias = {}, .output = x, .dresidual = &dresidual});
+                                {.relu = true, .output = x, .dresidual = &dresidual});
   EXPECT_EQ(dresidual.shape(), x.shape());
   EXPECT_EQ(dweight.to_vector<float>(), std::vector<float>(3, 0));
 }
@@ -263,23 +261,20 @@ TEST(BatchNormFusion, ErrorsNameTheRule) {
               batch_norm_training(x, {}, {}, kEps, {.relu = true, .residual = Tensor::zeros({4, 1})});
             }),
             "batch_norm: residual float32 [4, 1] does not match x float32 [4, 3]");
-  EXPECT_EQ(error_of([&] {
-              batch_norm_inference(x, {}, {}, three, three, kEps, {.relu = false, .residual = x.to(DType::float64)});
-            }),
+  EXPECT_EQ(error_of([&] { batch_norm_inference(x, {}, {}, three, three, kEps, {.residual = x.to(DType::float64)}); }),
             "batch_norm_inference: residual float64 [4, 3] does not match x float32 [4, 3]");
   EXPECT_EQ(error_of([&] {
-              batch_norm_backward(x, x, {}, three, three, none, none, false,
-                                  {.relu = true, .bias = {}, .output = {}, .dresidual = &dresidual});
+              batch_norm_backward(x, x, {}, three, three, none, none, false, {.relu = true, .dresidual = &dresidual});
             }),
             "batch_norm_backward: the output is needed for the gradient of a residual that was added before ReLU");
   EXPECT_EQ(error_of([&] {
               batch_norm_backward(x, x, {}, three, three, none, none, false,
-                                  {.relu = true, .bias = Tensor::zeros({2}), .output = {}, .dresidual = nullptr});
+                                  {.relu = true, .bias = Tensor::zeros({2})});
             }),
             "batch_norm_backward: bias float32 [2] does not fit the channels of x [4, 3]");
   EXPECT_EQ(error_of([&] {
               batch_norm_backward(x, x, {}, three, three, none, none, false,
-                                  {.relu = true, .bias = {}, .output = three, .dresidual = &dresidual});
+                                  {.relu = true, .output = three, .dresidual = &dresidual});
             }),
             "batch_norm_backward: output float32 [3] does not match x float32 [4, 3]");
 }
