@@ -98,13 +98,19 @@ Variable adaptive_max_pool2d(const Variable& x, std::array<std::int64_t, 2> size
 struct BatchStatistics {
   Tensor mean, variance;
 };
+/// What is done to the normalised values in the same pass: y = relu(batch_norm(x) + residual), each part optional.
+struct BatchNormFusion {
+  bool relu = false;
+  Variable residual{};  ///< shape and dtype of x
+};
 /// x [N, C] or [N, C, H, W], normalised with the batch's own statistics, which are also stored in `statistics` if
 /// given.
 Variable batch_norm_training(const Variable& x, const Variable& weight, const Variable& bias, double eps,
-                             BatchStatistics* statistics = nullptr);
+                             BatchStatistics* statistics = nullptr, const BatchNormFusion& fusion = {});
 /// The same with given statistics, which are constants.
 Variable batch_norm_inference(const Variable& x, const Variable& weight, const Variable& bias,
-                              const Tensor& running_mean, const Tensor& running_variance, double eps);
+                              const Tensor& running_mean, const Tensor& running_variance, double eps,
+                              const BatchNormFusion& fusion = {});
 
 // layer_norm.cpp, dropout_add_layer_norm.cpp --------------------------------------------------------------------------
 /// x [..., D], each row of D normalised; weight, bias [D] or undefined.

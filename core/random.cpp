@@ -6,6 +6,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "tandem/core/parallel.h"
 #include "tandem/core/philox.h"
 
 namespace tandem::core {
@@ -39,17 +40,29 @@ T last_below(double low, double high) {
   return static_cast<double>(static_cast<C>(value)) < low ? static_cast<T>(static_cast<C>(low)) : value;
 }
 
-// Calls f(i, word0, word1) for each element: half a block each.
-template <class F>
-void for_each_pair(std::int64_t n, const PhiloxStream& stream, F&& f) {
+void check_length(std::int64_t n) {
   if (n > std::int64_t{1} << 33) fail("random: {} numbers from a stream of 2^32 blocks, two of a block", n);
+}
+
+// Calls f(i, word0, word1) for elements [begin, end), in order: half a block each. `begin` is even.
+template <class F>
+void for_each_pair(std::int64_t begin, std::int64_t end, const PhiloxStream& stream, F&& f) {
   constexpr std::int64_t kAtOnce = 256;
   std::uint32_t words[2 * kAtOnce];
-  for (std::int64_t i = 0; i < n; i += kAtOnce) {
-    const std::int64_t count = std::min(kAtOnce, n - i);
+  for (std::int64_t i = begin; i < end; i += kAtOnce) {
+    const std::int64_t count = std::min(kAtOnce, end - i);
     stream.words(static_cast<std::uint32_t>(i / 2), words, 2 * count);
     for (std::int64_t k = 0; k < count; ++k) f(i + k, words[2 * k], words[2 * k + 1]);
   }
+}
+
+// The same for [0, n), in parallel: a number depends on its position alone.
+template <class F>
+void for_each_pair_in_parallel(std::int64_t n, const PhiloxStream& stream, F&& f) {
+  check_length(n);
+  constexpr std::int64_t kChunk = 1 << 13;
+  parallel_chunks(n, kChunk,
+                  [&](std::int64_t, std::int64_t begin, std::int64_t end) { for_each_pair(begin, end, stream, f); });
 }
 
 void check_contiguous(const char* op, const Tensor& out) {
@@ -94,7 +107,7 @@ void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stre
     using C = compute_t<T>;
     T* data = out.mutable_data<T>();
     const T last = last_below<T>(low, high);
-    for_each_pair(out.numel(), stream, [&](std::int64_t i, std::uint32_t a, std::uint32_t b) {
+    for_each_pair_in_parallel(out.numel(), stream, [&](std::int64_t i, std::uint32_t a, std::uint32_t b) {
       const double unit = sizeof(C) == 8 ? unit_double(a, b) : static_cast<double>(a >> 8) * 0x1p-24;
       const T value = static_cast<T>(static_cast<C>(low + (high - low) * unit));
       data[i] = static_cast<C>(value) < high ? value : last;  // rounding may have given `high` itself
@@ -107,7 +120,7 @@ void fill_normal(Tensor& out, double mean, double deviation, const PhiloxStream&
   visit_floating("fill_normal", out.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     T* data = out.mutable_data<T>();
-    for_each_pair(out.numel(), stream, [&](std::int64_t i, std::uint32_t a, std::uint32_t b) {
+    for_each_pair_in_parallel(out.numel(), stream, [&](std::int64_t i, std::uint32_t a, std::uint32_t b) {
       const double radius = std::sqrt(-2 * std::log((a + 0.5) * 0x1p-32));
       const double normal = radius * std::cos(2 * std::numbers::pi * (b * 0x1p-32));
       data[i] = static_cast<T>(static_cast<C>(mean + deviation * normal));
@@ -118,7 +131,8 @@ void fill_normal(Tensor& out, double mean, double deviation, const PhiloxStream&
 std::vector<std::int64_t> random_permutation(std::int64_t n, const PhiloxStream& stream) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), std::int64_t{0});
-  for_each_pair(n, stream, [&](std::int64_t k, std::uint32_t a, std::uint32_t b) {
+  check_length(n);
+  for_each_pair(0, n, stream, [&](std::int64_t k, std::uint32_t a, std::uint32_t b) {
     const std::int64_t last = n - 1 - k;
     // The remainder of 64 random bits: its bias is below n / 2^64.
     const std::uint64_t bits = (std::uint64_t{a} << 32) | b;

@@ -8,7 +8,7 @@ using core::Generator;
 
 namespace {
 
-nn::Embedding::Options table(const BertConfig& config, std::int64_t padding_idx = -1) {
+nn::EmbeddingOptions table(const BertConfig& config, std::int64_t padding_idx = -1) {
   return {.padding_idx = padding_idx, .init_deviation = config.initializer_range};
 }
 

@@ -4,13 +4,13 @@ namespace tandem::models {
 
 using namespace autograd;  // NOLINT: the operators are this file's vocabulary
 
-ConvNet::ConvNet(core::Generator& random)
-    : conv1_(1, 32, {3, 3}, random, {.activation = core::Activation::relu}),
+ConvNet::ConvNet(core::Generator& random, std::int64_t in_channels, std::int64_t classes)
+    : conv1_(in_channels, 32, {3, 3}, random, {.activation = core::Activation::relu}),
       conv2_(32, 64, {3, 3}, random),
       dropout1_(0.25),
       dropout2_(0.5),
       fc1_(9216, 128, random),
-      fc2_(128, 10, random) {
+      fc2_(128, classes, random) {
   register_module("conv1", conv1_);
   register_module("conv2", conv2_);
   register_module("dropout1", dropout1_);

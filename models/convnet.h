@@ -1,12 +1,13 @@
-// The two-convolution net of PyTorch's MNIST example, for 28 x 28 grey images and 10 classes: 1,199,882 parameters.
+// The two-convolution net of PyTorch's MNIST example, for 28 x 28 images. Grey ones and 10 classes: 1,199,882
+// parameters.
 //
-//   input [N, 1, 28, 28]
+//   input [N, C, 28, 28]
 //   conv1 3x3, 32, ReLU      [N, 32, 26, 26]
 //   conv2 3x3, 64, ReLU      [N, 64, 24, 24]
 //   max pool 2x2             [N, 64, 12, 12]
 //   dropout 0.25, flatten    [N, 9216]
 //   fc1 128, ReLU            [N, 128]
-//   dropout 0.5, fc2         [N, 10]
+//   dropout 0.5, fc2         [N, classes]
 #pragma once
 
 #include "tandem/nn/conv2d.h"
@@ -17,7 +18,7 @@ namespace tandem::models {
 
 class ConvNet final : public nn::Module {
  public:
-  explicit ConvNet(core::Generator& random);
+  explicit ConvNet(core::Generator& random, std::int64_t in_channels = 1, std::int64_t classes = 10);
   nn::Variable forward(const nn::Variable& x) override;
 
  private:

@@ -11,8 +11,8 @@ namespace tandem::models {
 
 class DeepMlp final : public nn::Module {
  public:
-  explicit DeepMlp(core::Generator& random);
-  /// [N, ...] with 784 values a sample -> logits [N, 10]
+  explicit DeepMlp(core::Generator& random, std::int64_t in_features = 784, std::int64_t classes = 10);
+  /// [N, ...] with in_features values a sample -> logits [N, classes]
   nn::Variable forward(const nn::Variable& x) override;
 
  private:

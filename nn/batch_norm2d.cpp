@@ -19,11 +19,11 @@ BatchNorm2d::BatchNorm2d(std::int64_t channels, BatchNormOptions options)
   register_buffer("num_batches_tracked", num_batches_tracked_);
 }
 
-Variable BatchNorm2d::forward(const Variable& x) {
+Variable BatchNorm2d::normalize(const Variable& x, const autograd::BatchNormFusion& fusion) {
   if (!is_training())
-    return autograd::batch_norm_inference(x, weight_, bias_, running_mean_, running_var_, options_.eps);
+    return autograd::batch_norm_inference(x, weight_, bias_, running_mean_, running_var_, options_.eps, fusion);
   autograd::BatchStatistics batch;
-  Variable y = autograd::batch_norm_training(x, weight_, bias_, options_.eps, &batch);
+  Variable y = autograd::batch_norm_training(x, weight_, bias_, options_.eps, &batch, fusion);
   update_running_statistics(batch, x.data().numel() / x.size(1));
   return y;
 }

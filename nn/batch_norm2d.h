@@ -17,9 +17,22 @@ class BatchNorm2d final : public Module {
   explicit BatchNorm2d(std::int64_t channels, BatchNormOptions options = {});
   /// [N, C, H, W] (or [N, C]). In training with the batch's statistics, which move the running ones; in evaluation with
   /// those.
-  Variable forward(const Variable& x) override;
+  Variable forward(const Variable& x) override { return normalize(x, {}); }
+  // With what follows it in the same pass over memory; `residual` has the shape and dtype of x.
+  /// relu(forward(x))
+  Variable forward_relu(const Variable& x) { return normalize(x, {.relu = true}); }
+  /// forward(x) + residual
+  Variable forward_add(const Variable& x, const Variable& residual) { return normalize(x, {.residual = residual}); }
+  /// relu(forward(x) + residual)
+  Variable forward_add_relu(const Variable& x, const Variable& residual) {
+    return normalize(x, {.relu = true, .residual = residual});
+  }
+
+  const Variable& weight() const { return weight_; }
+  const Variable& bias() const { return bias_; }
 
  private:
+  Variable normalize(const Variable& x, const autograd::BatchNormFusion& fusion);
   void update_running_statistics(const autograd::BatchStatistics& batch, std::int64_t count);
 
   BatchNormOptions options_;

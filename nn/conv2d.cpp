@@ -14,9 +14,11 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, std::array<s
   if (options.groups < 1 || in_channels % options.groups != 0 || out_channels % options.groups != 0)
     core::fail("conv2d: {} groups do not divide {} input and {} output channels", options.groups, in_channels,
                out_channels);
-  const std::int64_t fan_in = in_channels / options.groups * kernel[0] * kernel[1];
-  weight_ = register_parameter(
-      "weight", uniform_by_fan_in({out_channels, in_channels / options.groups, kernel[0], kernel[1]}, fan_in, random));
+  const Shape shape{out_channels, in_channels / options.groups, kernel[0], kernel[1]};
+  const std::int64_t fan_in = shape[1] * kernel[0] * kernel[1], fan_out = shape[0] * kernel[0] * kernel[1];
+  weight_ = register_parameter("weight", options.init == Conv2dInit::uniform_by_fan_in
+                                             ? uniform_by_fan_in(shape, fan_in, random)
+                                             : normal_by_fan_out(shape, fan_out, random));
   if (options.bias) bias_ = register_parameter("bias", uniform_by_fan_in({out_channels}, fan_in, random));
 }
 

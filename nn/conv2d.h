@@ -7,11 +7,15 @@
 
 namespace tandem::nn {
 
+/// What the weight starts from (nn/init.h); the bias is uniform by fan-in in any case.
+enum class Conv2dInit : std::uint8_t { uniform_by_fan_in, normal_by_fan_out };
+
 struct Conv2dOptions {
   std::array<std::int64_t, 2> stride{1, 1}, padding{0, 0}, dilation{1, 1};
   std::int64_t groups = 1;
   bool bias = true;
   core::Activation activation = core::Activation::none;  ///< computed in the same pass
+  Conv2dInit init = Conv2dInit::uniform_by_fan_in;
 };
 
 /// weight [out, in / groups, kh, kw], bias [out].

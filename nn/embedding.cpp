@@ -1,14 +1,15 @@
 #include "tandem/nn/embedding.h"
 
+#include "tandem/nn/init.h"
+
 namespace tandem::nn {
 
-Embedding::Embedding(std::int64_t rows, std::int64_t features, Generator& random, std::int64_t padding_idx)
-    : padding_idx_(padding_idx) {
-  if (padding_idx < -1 || padding_idx >= rows)
-    core::fail("embedding: padding_idx {} is not one of the {} rows, nor -1", padding_idx, rows);
-  Tensor weight = Tensor::empty({rows, features});
-  core::fill_normal(weight, 0, 1, random.next());
-  if (padding_idx >= 0) weight.select(0, padding_idx).fill(0);
+Embedding::Embedding(std::int64_t rows, std::int64_t features, Generator& random, const EmbeddingOptions& options)
+    : padding_idx_(options.padding_idx) {
+  if (padding_idx_ < -1 || padding_idx_ >= rows)
+    core::fail("embedding: padding_idx {} is not one of the {} rows, nor -1", padding_idx_, rows);
+  Tensor weight = normal({rows, features}, options.init_deviation, random);
+  if (padding_idx_ >= 0) weight.select(0, padding_idx_).fill(0);
   weight_ = register_parameter("weight", std::move(weight));
 }
 

@@ -18,4 +18,8 @@ core::Tensor normal(const core::Shape& shape, double deviation, core::Generator&
   return weights;
 }
 
+core::Tensor normal_by_fan_out(const core::Shape& shape, std::int64_t fan_out, core::Generator& random) {
+  return normal(shape, std::sqrt(2 / static_cast<double>(std::max<std::int64_t>(fan_out, 1))), random);
+}
+
 }  // namespace tandem::nn

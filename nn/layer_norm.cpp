@@ -9,4 +9,9 @@ LayerNorm::LayerNorm(std::int64_t features, double eps)
 
 Variable LayerNorm::forward(const Variable& x) { return autograd::layer_norm(x, weight_, bias_, eps_); }
 
+Variable LayerNorm::forward_add(const Variable& x, const Variable& residual, Dropout& dropout) {
+  const auto [p, stream] = dropout.next_draw();
+  return autograd::dropout_add_layer_norm(x, residual, weight_, bias_, eps_, p, stream);
+}
+
 }  // namespace tandem::nn

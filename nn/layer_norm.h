@@ -1,7 +1,7 @@
 // Layer normalisation over the last dimension. Source: Ba, Kiros and Hinton, "Layer normalization", 2016.
 #pragma once
 
-#include "tandem/nn/module.h"
+#include "tandem/nn/dropout.h"
 
 namespace tandem::nn {
 
@@ -11,8 +11,9 @@ class LayerNorm final : public Module {
   explicit LayerNorm(std::int64_t features, double eps = 1e-5);
   /// [..., D] -> [..., D]
   Variable forward(const Variable& x) override;
+  /// forward(residual + dropout(x)), in one operator: how a block of a transformer ends.
+  Variable forward_add(const Variable& x, const Variable& residual, Dropout& dropout);
 
-  // For operators that end in a layer norm (autograd::dropout_add_layer_norm).
   const Variable& weight() const { return weight_; }
   const Variable& bias() const { return bias_; }
   double eps() const { return eps_; }

@@ -22,10 +22,9 @@ void check_input(const char* op, const Tensor& x) {
   if (!is_floating(x.dtype())) fail("{}: x needs a floating dtype, got {}", op, name(x.dtype()));
 }
 
-void check_gradient(const char* op, const Tensor& dy, const Tensor& x) {
-  check_input(op, x);
-  if (dy.shape() != x.shape() || dy.dtype() != x.dtype())
-    fail("{}: gradient {} {} does not match x {} {}", op, name(dy.dtype()), dy.shape().str(), name(x.dtype()),
+void check_like(const char* op, const char* what, const Tensor& tensor, const Tensor& x) {
+  if (tensor.shape() != x.shape() || tensor.dtype() != x.dtype())
+    fail("{}: {} {} {} does not match x {} {}", op, what, name(tensor.dtype()), tensor.shape().str(), name(x.dtype()),
          x.shape().str());
 }
 
@@ -37,6 +36,11 @@ Tensor prepared(const Tensor& vector, const Tensor& x) {
 }
 
 Tensor canonical(const Tensor& x) { return x.is_contiguous() || x.is_channels_last() ? x : x.contiguous(); }
+
+// `tensor` in the memory order of the canonical `x`.
+Tensor laid_out_as(const Tensor& tensor, const Tensor& x) {
+  return !tensor.defined() || tensor.has_layout_of(x) ? tensor : Tensor::empty_like(x).copy_from(tensor);
+}
 
 // Of a canonical x. One channel: all values are one run.
 BatchNormLayout layout_of(const Tensor& x) {
@@ -52,89 +56,118 @@ Tensor inv_std_of(const char* op, const Tensor& variance, double eps) {
   return inv_std;
 }
 
-void store_gradient(const char* op, const Tensor& sum, Tensor& gradient, bool accumulate) {
+void store_gradient(const char* op, const Tensor& sums, int row, Tensor& gradient, bool accumulate) {
   if (gradient.defined())
-    TANDEM_DISPATCH(op, gradient.device(), batch_norm_parameter_gradient, sum, gradient, accumulate);
+    TANDEM_DISPATCH(op, gradient.device(), batch_norm_parameter_gradient, sums.select(0, row), gradient, accumulate);
 }
 
-Tensor backward(const char* op, const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                const Tensor& inv_std, bool training, Tensor& dweight, Tensor& dbias, bool accumulate) {
+BatchNormOperands operands_of(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu) {
+  const Tensor input = canonical(x);
+  return {.x = input,
+          .layout = layout_of(input),
+          .mean = {},
+          .inv_std = {},
+          .weight = prepared(weight, x),
+          .bias = prepared(bias, x),
+          .relu = relu};
+}
+
+void check_forward(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const BatchNormFusion& fusion) {
+  check_input(op, x);
   check_vector(op, "weight", weight, x);
+  check_vector(op, "bias", bias, x);
+  if (fusion.residual.defined()) check_like(op, "residual", fusion.residual, x);
+}
+
+Tensor apply(const char* op, const BatchNormOperands& given, const Tensor& residual) {
+  Tensor output = Tensor::empty_like(given.x);
+  TANDEM_DISPATCH(op, output.device(), batch_norm_apply, given, laid_out_as(residual, given.x), output);
+  return output;
+}
+
+// Of the two statistics only inv_std differs between training and inference.
+Tensor backward(const char* op, Tensor dy, BatchNormOperands given, bool training, Tensor& dweight, Tensor& dbias,
+                bool accumulate, const BatchNormFusionBackward& fusion) {
+  const Tensor& x = given.x;
   check_vector(op, "dweight", dweight, x);
   check_vector(op, "dbias", dbias, x);
-  const Tensor input = canonical(x), w = prepared(weight, x);
-  const Tensor gradient = dy.strides() == input.strides() ? dy : Tensor::empty_like(input).copy_from(dy);
-  const BatchNormLayout layout = layout_of(input);
-  Tensor dx = Tensor::empty_like(input), sums;
-  if (training || dweight.defined() || dbias.defined()) {
-    sums = Tensor::empty({2, layout.channels}, {.dtype = DType::float64, .device = x.device()});
-    TANDEM_DISPATCH(op, x.device(), batch_norm_sums, gradient, input, layout, mean, inv_std, sums);
-    store_gradient(op, sums.select(0, 0), dbias, accumulate);
-    store_gradient(op, sums.select(0, 1), dweight, accumulate);
-  }
-  TANDEM_DISPATCH(op, x.device(), batch_norm_dx, gradient, input, layout, mean, inv_std, w, training ? sums : Tensor(),
-                  dx);
+  if (fusion.output.defined()) check_like(op, "output", fusion.output, x);
+  if (fusion.relu && fusion.dresidual != nullptr && !fusion.output.defined())
+    fail("{}: the output is needed for the gradient of a residual that was added before ReLU", op);
+  const Tensor output = given.relu ? laid_out_as(fusion.output, x) : Tensor();
+  if (!dy.has_layout_of(x)) dy = Tensor::empty_like(x).copy_from(dy);
+  const bool dy_is_ours = dy.is_unique(), residual_wants = fusion.dresidual != nullptr;
+  Tensor sums, dz = dy;
+  if (training || dweight.defined() || dbias.defined())
+    sums = Tensor::empty({2, given.layout.channels}, {.dtype = DType::float64, .device = x.device()});
+  if (output.defined() && !dy_is_ours) dz = Tensor::empty_like(x);
+  // dz, or dy in its place, is overwritten in the end unless somebody wants it.
+  const bool dz_is_free = !residual_wants && (output.defined() || dy_is_ours);
+  Tensor dx = dz_is_free ? dz : Tensor::empty_like(x);
+  TANDEM_DISPATCH(op, x.device(), batch_norm_backward, given, dy, output, training, sums, dz, dx);
+  if (residual_wants) *fusion.dresidual = dz;
+  store_gradient(op, sums, 0, dbias, accumulate);
+  store_gradient(op, sums, 1, dweight, accumulate);
   return dx;
 }
 
 }  // namespace
 
-BatchNormForward batch_norm_training(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+BatchNormForward batch_norm_training(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                                     const BatchNormFusion& fusion) {
   constexpr const char* kOp = "batch_norm";
-  check_input(kOp, x);
-  check_vector(kOp, "weight", weight, x);
-  check_vector(kOp, "bias", bias, x);
+  check_forward(kOp, x, weight, bias, fusion);
   const std::int64_t channels = x.shape()[1];
   if (channels > 0 && x.numel() / channels < 2)
     fail("{}: training needs more than one value per channel, got x {}", kOp, x.shape().str());
-  const Tensor input = canonical(x);
-  const BatchNormLayout layout = layout_of(input);
+  BatchNormOperands given = operands_of(x, weight, bias, fusion.relu);
   const TensorOptions vector{.dtype = statistics_dtype(x), .device = x.device()};
-  BatchNormForward result{.output = Tensor::empty_like(input),
-                          .mean = Tensor::empty({channels}, vector),
-                          .inv_std = {},
-                          .variance = Tensor::empty({channels}, vector)};
-  TANDEM_DISPATCH(kOp, x.device(), batch_norm_statistics, input, layout, result.mean, result.variance);
-  result.inv_std = inv_std_of(kOp, result.variance, eps);
-  TANDEM_DISPATCH(kOp, x.device(), batch_norm_apply, input, layout, result.mean, result.inv_std, prepared(weight, x),
-                  prepared(bias, x), result.output);
-  return result;
+  given.mean = Tensor::empty({channels}, vector);
+  Tensor variance = Tensor::empty({channels}, vector);
+  TANDEM_DISPATCH(kOp, x.device(), batch_norm_statistics, given.x, given.layout, given.mean, variance);
+  given.inv_std = inv_std_of(kOp, variance, eps);
+  return {
+      .output = apply(kOp, given, fusion.residual), .mean = given.mean, .inv_std = given.inv_std, .variance = variance};
 }
 
 Tensor batch_norm_inference(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                            const Tensor& running_variance, double eps) {
+                            const Tensor& running_variance, double eps, const BatchNormFusion& fusion) {
   constexpr const char* kOp = "batch_norm_inference";
-  check_input(kOp, x);
-  check_vector(kOp, "weight", weight, x);
-  check_vector(kOp, "bias", bias, x);
+  check_forward(kOp, x, weight, bias, fusion);
   check_required(kOp, "running_mean", running_mean, x);
   check_required(kOp, "running_variance", running_variance, x);
-  const Tensor input = canonical(x);
-  Tensor output = Tensor::empty_like(input);
-  const Tensor inv_std = inv_std_of(kOp, prepared(running_variance, x), eps);
-  TANDEM_DISPATCH(kOp, x.device(), batch_norm_apply, input, layout_of(input), prepared(running_mean, x), inv_std,
-                  prepared(weight, x), prepared(bias, x), output);
-  return output;
+  BatchNormOperands given = operands_of(x, weight, bias, fusion.relu);
+  given.mean = prepared(running_mean, x);
+  given.inv_std = inv_std_of(kOp, prepared(running_variance, x), eps);
+  return apply(kOp, given, fusion.residual);
 }
 
-Tensor batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                           const Tensor& inv_std, Tensor& dweight, Tensor& dbias, bool accumulate) {
+Tensor batch_norm_backward(Tensor dy, const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& inv_std,
+                           Tensor& dweight, Tensor& dbias, bool accumulate, const BatchNormFusionBackward& fusion) {
   constexpr const char* kOp = "batch_norm_backward";
-  check_gradient(kOp, dy, x);
+  check_forward(kOp, x, weight, fusion.bias, {});
+  check_like(kOp, "gradient", dy, x);
   check_required(kOp, "mean", mean, x);
   check_required(kOp, "inv_std", inv_std, x);
-  return backward(kOp, dy, x, weight, prepared(mean, x), prepared(inv_std, x), true, dweight, dbias, accumulate);
+  BatchNormOperands given = operands_of(x, weight, fusion.bias, fusion.relu);
+  given.mean = prepared(mean, x);
+  given.inv_std = prepared(inv_std, x);
+  return backward(kOp, std::move(dy), given, true, dweight, dbias, accumulate, fusion);
 }
 
-Tensor batch_norm_inference_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                                     const Tensor& running_mean, const Tensor& running_variance, double eps,
-                                     Tensor& dweight, Tensor& dbias, bool accumulate) {
+Tensor batch_norm_inference_backward(Tensor dy, const Tensor& x, const Tensor& weight, const Tensor& running_mean,
+                                     const Tensor& running_variance, double eps, Tensor& dweight, Tensor& dbias,
+                                     bool accumulate, const BatchNormFusionBackward& fusion) {
   constexpr const char* kOp = "batch_norm_inference_backward";
-  check_gradient(kOp, dy, x);
+  check_forward(kOp, x, weight, fusion.bias, {});
+  check_like(kOp, "gradient", dy, x);
   check_required(kOp, "running_mean", running_mean, x);
   check_required(kOp, "running_variance", running_variance, x);
-  const Tensor inv_std = inv_std_of(kOp, prepared(running_variance, x), eps);
-  return backward(kOp, dy, x, weight, prepared(running_mean, x), inv_std, false, dweight, dbias, accumulate);
+  BatchNormOperands given = operands_of(x, weight, fusion.bias, fusion.relu);
+  given.mean = prepared(running_mean, x);
+  given.inv_std = inv_std_of(kOp, prepared(running_variance, x), eps);
+  return backward(kOp, std::move(dy), given, false, dweight, dbias, accumulate, fusion);
 }
 
 }  // namespace tandem::core

@@ -1,6 +1,7 @@
 // Batch normalisation of x [N, C] or [N, C, H, W]: each channel is brought to mean 0 and variance 1 over N (and H, W).
+// What usually follows, adding a residual and ReLU, is done in the same pass.
 //
-//   y = (x - mean) inv_std weight + bias,   inv_std = 1 / sqrt(variance + eps)
+//   z = (x - mean) inv_std weight + bias + residual,   inv_std = 1 / sqrt(variance + eps),   y = relu(z)
 //
 // Source: Ioffe and Szegedy, "Batch normalization", ICML 2015; biased variance for y, as there and in PyTorch.
 // Statistics are summed in chunks and merged in float64, so they are sound for means far from 0 and the same bits for
@@ -20,47 +21,70 @@ struct BatchNormForward {
                     ///< take in.
 };
 
+/// What follows the normalisation.
+struct BatchNormFusion {
+  bool relu = false;
+  Tensor residual{};  ///< shape and dtype of x; undefined: none
+};
+
 /// weight and bias: [C], any floating dtype, or undefined (1 and 0). Output has the memory order of x where x is
 /// channels-last (the fastest) or contiguous, else it is contiguous. Throws where shapes do not fit or there are fewer
 /// than two values per channel.
-BatchNormForward batch_norm_training(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
+BatchNormForward batch_norm_training(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                                     const BatchNormFusion& fusion = {});
 
 /// The same with given statistics [C], which are constants.
 Tensor batch_norm_inference(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
-                            const Tensor& running_variance, double eps);
+                            const Tensor& running_variance, double eps, const BatchNormFusion& fusion = {});
+
+/// The fusion, seen from backward, where dz = dy [y > 0]. Without a residual the sign of y is computed again from x,
+/// which backward needs anyway: nothing else has to be kept. With one, it is that of the output.
+struct BatchNormFusionBackward {
+  bool relu = false;
+  Tensor bias{};                ///< the forward's, which may have been undefined; for ReLU without a residual
+  Tensor output{};              ///< the forward's; for ReLU with a residual
+  Tensor* dresidual = nullptr;  ///< where to put the residual's gradient, dz; nullptr: not wanted
+};
 
 /// Returns dx, laid out as the output was. With h = (x - mean) inv_std and averages over M values:
-///   dbias = sum dy,   dweight = sum dy h,   dx = weight inv_std (dy - dbias / M - h dweight / M)
+///   dbias = sum dz,   dweight = sum dz h,   dx = weight inv_std (dz - dbias / M - h dweight / M)
 /// dweight and dbias [C] may have any strides and floating dtype; they are added to where `accumulate`, else
-/// overwritten; undefined ones are skipped.
-Tensor batch_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                           const Tensor& inv_std, Tensor& dweight, Tensor& dbias, bool accumulate);
+/// overwritten; undefined ones are skipped. Works in dy's own memory where dy is the only tensor that sees it: move it
+/// in.
+Tensor batch_norm_backward(Tensor dy, const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& inv_std,
+                           Tensor& dweight, Tensor& dbias, bool accumulate, const BatchNormFusionBackward& fusion = {});
 
-/// Gradient of batch_norm_inference: dx = weight inv_std dy.
-Tensor batch_norm_inference_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                                     const Tensor& running_mean, const Tensor& running_variance, double eps,
-                                     Tensor& dweight, Tensor& dbias, bool accumulate);
+/// Gradient of batch_norm_inference: dx = weight inv_std dz.
+Tensor batch_norm_inference_backward(Tensor dy, const Tensor& x, const Tensor& weight, const Tensor& running_mean,
+                                     const Tensor& running_variance, double eps, Tensor& dweight, Tensor& dbias,
+                                     bool accumulate, const BatchNormFusionBackward& fusion = {});
 
 /// How kernels see x: element (o, c, i) lies at (o * channels + c) * inner + i.
 struct BatchNormLayout {
   std::int64_t outer, channels, inner;
 };
 
+/// Operands of the kernels: x and what is laid out as it is are dense and of one layout, vectors [C] are contiguous and
+/// of the compute type. weight and bias may be undefined.
+struct BatchNormOperands {
+  Tensor x;
+  BatchNormLayout layout;
+  Tensor mean, inv_std, weight, bias;
+  bool relu = false;
+};
+
 namespace cpu {
-// x, dy, outputs: dense and of one layout. Vectors [C] are contiguous and of the compute type; weight and bias may be
-// undefined.
 void batch_norm_statistics(const Tensor& x, const BatchNormLayout& layout, Tensor& mean, Tensor& variance);
 void batch_norm_inv_std(const Tensor& variance, double eps, Tensor& inv_std);
-void batch_norm_apply(const Tensor& x, const BatchNormLayout& layout, const Tensor& mean, const Tensor& inv_std,
-                      const Tensor& weight, const Tensor& bias, Tensor& output);
-/// sums: float64 [2, C], sum dy and sum dy h.
-void batch_norm_sums(const Tensor& dy, const Tensor& x, const BatchNormLayout& layout, const Tensor& mean,
-                     const Tensor& inv_std, Tensor& sums);
+/// residual may be undefined.
+void batch_norm_apply(const BatchNormOperands& given, const Tensor& residual, Tensor& output);
+/// `sums`, float64 [2, C]: sum dz and sum dz h; undefined: not wanted. `training`: dx takes them in.
+/// `output`, defined where there was a residual before a ReLU: dz is found by it, and stored. dz may be dy, and dx may
+/// be dy or dz.
+void batch_norm_backward(const BatchNormOperands& given, const Tensor& dy, const Tensor& output, bool training,
+                         Tensor& sums, Tensor& dz, Tensor& dx);
 /// gradient [C], of any strides and floating dtype, = or += sum (float64 [C]).
 void batch_norm_parameter_gradient(const Tensor& sum, Tensor& gradient, bool accumulate);
-/// Undefined sums: statistics are constants.
-void batch_norm_dx(const Tensor& dy, const Tensor& x, const BatchNormLayout& layout, const Tensor& mean,
-                   const Tensor& inv_std, const Tensor& weight, const Tensor& sums, Tensor& dx);
 }  // namespace cpu
 
 }  // namespace tandem::core

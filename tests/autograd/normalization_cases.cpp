@@ -38,12 +38,35 @@ void add_batch_norm(Cases& cases, const std::string& op,
   add("wide_channels_last", {{4, 37, 9, 8}, Layout::channels_last}, 2, false);
 }
 
-Variable inference(const Inputs& in, const Variable& weight, const Variable& bias) {
+// With what follows in the same pass. Inputs: x, weight, bias, and the residual where there is one.
+void add_fused_batch_norm(Cases& cases, const std::string& op,
+                          const std::function<Variable(const Inputs&, const BatchNormFusion&)>& f) {
+  for (const bool relu : {false, true})
+    for (const bool add : {false, true}) {
+      if (!relu && !add) continue;
+      const std::string fused = std::string(add ? "add" : "") + (relu && add ? "_" : "") + (relu ? "relu" : "");
+      const auto add_case = [&](const std::string& name, const InputSpec& x, bool finite_differences = true) {
+        std::vector<InputSpec> inputs{x, {{x.shape[1]}}, {{x.shape[1]}}};
+        if (add) inputs.push_back(x);
+        cases.push_back(
+            {op, fused + name, inputs,
+             [=](const Inputs& in) { return f(in, {.relu = relu, .residual = in.size() > 3 ? in[3] : Variable()}); },
+             finite_differences});
+      };
+      add_case("", {{2, 3, 4, 5}});
+      add_case("_matrix", {{4, 3}});
+      add_case("_channels_last", {{2, 3, 4, 5}, Layout::channels_last});
+      add_case("_sliced", {{2, 3, 4, 5}, Layout::sliced});
+      if (!relu) add_case("_wide_channels_last", {{4, 37, 9, 8}, Layout::channels_last}, false);
+    }
+}
+
+Variable inference(const Inputs& in, const Variable& weight, const Variable& bias, const BatchNormFusion& fusion = {}) {
   const std::int64_t channels = in[0].size(1);
   const DType dtype =
       in[0].dtype() == DType::float64 ? DType::float64 : DType::float32;  // statistics are kept in the compute type
   return batch_norm_inference(in[0], weight, bias, make_ramp(channels, -0.25, 0.125, dtype),
-                              make_ramp(channels, 0.5, 0.25, dtype), kEps);
+                              make_ramp(channels, 0.5, 0.25, dtype), kEps, fusion);
 }
 
 void add_dropout(Cases& cases) {
@@ -146,7 +169,18 @@ Cases normalization_cases() {
   add_batch_norm(cases, "batch_norm_training", [](const Inputs& in, const Variable& weight, const Variable& bias) {
     return batch_norm_training(in[0], weight, bias, kEps);
   });
-  add_batch_norm(cases, "batch_norm_inference", inference);
+  add_batch_norm(cases, "batch_norm_inference", [](const Inputs& in, const Variable& weight, const Variable& bias) {
+    return inference(in, weight, bias);
+  });
+  add_fused_batch_norm(cases, "batch_norm_training", [](const Inputs& in, const BatchNormFusion& fusion) {
+    return batch_norm_training(in[0], in[1], in[2], kEps, nullptr, fusion);
+  });
+  cases.push_back({"batch_norm_training", "add_itself", {{{4, 3}}}, [](const Inputs& in) {
+                     return batch_norm_training(in[0], {}, {}, kEps, nullptr, {.relu = true, .residual = in[0]});
+                   }});
+  add_fused_batch_norm(cases, "batch_norm_inference", [](const Inputs& in, const BatchNormFusion& fusion) {
+    return inference(in, in[1], in[2], fusion);
+  });
   add_dropout(cases);
   add_softmax(cases, "softmax", softmax);
   add_softmax(cases, "log_softmax", log_softmax);

@@ -13,7 +13,7 @@ Everything is seeded, so the same torch version gives the same files; the versio
     optimizers.safetensors
         "dtype.setting.p0.0" (parameter 0 before step 0), ".g0.0" (its gradient in step 0), ".p0.3" (after three steps), and state.
     batch_norm.safetensors, losses.safetensors
-        batch norm in training and evaluation with its running statistics; the losses that are not operators.
+        batch norm in training and evaluation with its running statistics, and with what is fused with it; the losses that are not operators.
     convnet.safetensors
         the model `convnet` without dropout in float64: loss and all gradients of one batch of two.
 """
@@ -421,6 +421,24 @@ def batch_norm():
         y.backward(gradient)
         entries[f"{case}.eval.x"], entries[f"{case}.eval.y"] = x, y
         entries[f"{case}.eval.dy"], entries[f"{case}.eval.dx"] = gradient, x.grad
+    for case, add, relu in (("relu", False, True), ("add", True, False), ("add_relu", True, True)):
+        for mode in ("train", "eval"):
+            layer = torch.nn.BatchNorm2d(3).double().train(mode == "train")
+            name = f"batch_norm_{case}.{mode}"
+            for key, values in (("weight", random("bn.weight", 3)), ("bias", random("bn.bias", 3)), ("running_mean", random("bn.mean", 3)),
+                                ("running_var", random("bn.variance", 3, 0.5, 2.0))):
+                getattr(layer, key).data.copy_(values)
+                entries[f"{name}.{key}"] = values
+            x = random(f"{name}.x", (2, 3, 4, 5)).requires_grad_()
+            residual = random(f"{name}.residual", tuple(x.shape)).requires_grad_()
+            y = layer(x) + residual if add else layer(x)
+            y = torch.relu(y) if relu else y
+            gradient = random(f"{name}.dout", tuple(y.shape))
+            y.backward(gradient)
+            entries.update({f"{name}.x": x, f"{name}.y": y, f"{name}.dy": gradient, f"{name}.dx": x.grad,
+                            f"{name}.dweight": layer.weight.grad, f"{name}.dbias": layer.bias.grad})
+            if add:
+                entries.update({f"{name}.residual": residual, f"{name}.dresidual": residual.grad})
     save("batch_norm.safetensors", entries)
 
 

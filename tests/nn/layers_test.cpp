@@ -99,6 +99,30 @@ TEST(Conv2d, GroupsMustDivideTheChannels) {
   EXPECT_THROW(Conv2d(4, 3, {1, 1}, random, {.groups = 2}), core::Error);
 }
 
+void expect_fused_like_pytorch(GoldenFile& file, const std::string& fused, const std::string& mode,
+                               core::MemoryFormat format) {
+  const std::string prefix = "batch_norm_" + fused + "." + mode + ".";
+  SCOPED_TRACE(prefix);
+  BatchNorm2d layer(3);
+  layer.to(DType::float64);
+  layer.train(mode == "train");
+  for (auto& [name, tensor] : layer.state_dict())
+    if (name != "num_batches_tracked") Tensor(tensor).copy_from(file[prefix + name]);
+  const auto leaf = [&](const std::string& key) {
+    return Variable(file[prefix + key].contiguous(format).clone(), true);
+  };
+  const Variable x = leaf("x"), residual = fused == "relu" ? Variable() : leaf("residual");
+  const Variable y = fused == "relu"  ? layer.forward_relu(x)
+                     : fused == "add" ? layer.forward_add(x, residual)
+                                      : layer.forward_add_relu(x, residual);
+  y.backward({.gradient = file[prefix + "dy"]});
+  expect_near(y.data(), file[prefix + "y"], 1e-12, "y");
+  expect_near(x.grad(), file[prefix + "dx"], 1e-11, "dx");
+  expect_near(layer.weight().grad(), file[prefix + "dweight"], 1e-11, "dweight");
+  expect_near(layer.bias().grad(), file[prefix + "dbias"], 1e-11, "dbias");
+  if (residual.defined()) expect_near(residual.grad(), file[prefix + "dresidual"], 1e-12, "dresidual");
+}
+
 TEST(BatchNorm2d, LikePyTorch) {
   GoldenFile file("batch_norm.safetensors");
   for (const std::string name : {"batch_norm", "batch_norm_options"}) {
@@ -126,6 +150,10 @@ TEST(BatchNorm2d, LikePyTorch) {
     y.backward({.gradient = file[name + ".eval.dy"]});
     expect_near(x.grad(), file[name + ".eval.dx"], 1e-10, name + " gradient in evaluation");
   }
+  for (const std::string fused : {"relu", "add", "add_relu"})
+    for (const std::string mode : {"train", "eval"})
+      for (const auto format : {core::MemoryFormat::contiguous, core::MemoryFormat::channels_last})
+        expect_fused_like_pytorch(file, fused, mode, format);
   file.expect_all_read();
 }
 

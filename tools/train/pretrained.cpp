@@ -63,8 +63,7 @@ void save_pretrained(const std::string& folder, const Settings& settings, const 
   const std::filesystem::path path = folder;
   std::filesystem::create_directories(path);
   data::save_safetensors(path / "model.safetensors", model.state_dict(), {{"format", "pt"}});
-  data::write_file_atomically(path / "config.json",
-                              models::to_json(bert_config_of(settings), architecture(model)));
+  data::write_file_atomically(path / "config.json", models::to_json(bert_config_of(settings), architecture(model)));
   if (data.vocabulary) data.vocabulary->save(path / "vocab.txt");
 }
 

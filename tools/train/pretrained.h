@@ -20,8 +20,8 @@ std::optional<std::string> file_in_folder(const std::optional<std::string>& path
 /// read, or "". Throws Error naming the file where it does not fit.
 std::string load_initial_weights(const Settings& settings, nn::Module& model);
 
-/// Writes a BERT into the folder, which is made where it is missing: each file whole or not at all. vocab.txt only where
-/// the data's text was tokenized here.
+/// Writes a BERT into the folder, which is made where it is missing: each file whole or not at all. vocab.txt only
+/// where the data's text was tokenized here.
 void save_pretrained(const std::string& folder, const Settings& settings, const DataSource& data, nn::Module& model);
 
 }  // namespace tandem::train

@@ -164,16 +164,18 @@ void add_model_and_length(Table& table, Settings& s) {
             "How a ResNet begins: imagenet: 7x7 by 2 and a pool, small: 3x3 [by the images' size]");
   table.row("classes", s.classes, between(1, 1 << 20), "Of a ResNet or BERT that classifies [the data's]");
   table.row("predict-all", s.predict_all, on_or_off(), "BERT's head on all positions, not on the masked ones alone");
-  table.row("data", s.data, data_or_place(),
-            "What it is trained on [fashion-mnist; of a BERT wordnet]; text: a sentence a line; tensors: safetensors with "
-            "input and target, or input_ids and labels, in file order");
+  table.row(
+      "data", s.data, data_or_place(),
+      "What it is trained on [fashion-mnist; of a BERT wordnet]; text: a sentence a line; tensors: safetensors with "
+      "input and target, or input_ids and labels, in file order");
   table.row("data-dir", s.data_dir, path("a folder"),
             "Where fashion-mnist, wordnet [Debian's packages], mnist or cifar10 lies");
   table.row("data-threads", s.data_threads, between(1, 1024), "Threads of a rank that read and decode samples [1]")
       .is_of_one_rank = true;
   table.row("synthetic-samples", s.synthetic_samples, between(1, std::int64_t{1} << 31),
             "Training samples of --data synthetic [4096]");
-  table.row("image-size", s.image_size, between(1, 1 << 14), "Height and width of images from imagefolder or synthetic [224]");
+  table.row("image-size", s.image_size, between(1, 1 << 14),
+            "Height and width of images from imagefolder or synthetic [224]");
   table.row("seq-length", s.seq_length, between(2, 1 << 20), "Tokens of a sample of text [128]");
   table.row("vocab", s.vocab, path("a file"), "BERT's vocab.txt [learned from the text]");
   table.row("cased", s.cased, on_or_off(), "The vocabulary tells upper from lower case, and accents");
@@ -233,15 +235,16 @@ void add_ranks(Table& table, Settings& s) {
 void add_optimization(Table& table, Settings& s) {
   table.group("Optimization");
   table.row("optimizer", s.optimizer, one_of({"sgd", "adam", "adamw", "lars", "lamb"}),
-            "Update rule [sgd; of a BERT adamw]; lars, lamb: sgd and adamw with a rate of its own for each layer, for large batches");
+            "Update rule [sgd; of a BERT adamw]; lars, lamb: sgd and adamw with a rate of its own for each layer, for "
+            "large batches");
   table.row("lr", s.lr, not_negative(), "Learning rate [sgd: 0.01; lars: 0.1; of a BERT 0.0005; else 0.001]");
   table.row("momentum", s.momentum, fraction(1, false), "Of sgd and lars [0.9]");
   table.row("nesterov", s.nesterov, on_or_off(), "Nesterov's momentum, of sgd");
   table.row("weight-decay", s.weight_decay, not_negative(),
             "Pull towards zero [adamw, lamb: 0.01; lars: 0.0001; else 0]");
-  table.row(
-      "decay", s.decay, one_of({"all", "matrices"}),
-      "What it pulls on, and lars and lamb adapt to [lars, lamb, of a BERT: matrices; else all]; matrices: not norms and biases");
+  table.row("decay", s.decay, one_of({"all", "matrices"}),
+            "What it pulls on, and lars and lamb adapt to [lars, lamb, of a BERT: matrices; else all]; matrices: not "
+            "norms and biases");
   table.row("clip-grad-norm", s.clip_grad_norm, above_zero(), "Largest norm of all gradients together [none]");
   table.row("label-smoothing", s.label_smoothing, fraction(1, true), "Share of the target spread over all classes [0]");
   table.row("lr-schedule", s.lr_schedule, one_of({"constant", "linear", "cosine", "step"}),
@@ -262,7 +265,9 @@ void add_computation(Table& table, Settings& s) {
 
 void add_files(Table& table, Settings& s) {
   table.group("Weights and results");
-  table.row("init-weights", s.init_weights, path("a file or folder"), "Weights to begin with: safetensors with PyTorch's names, or a folder that --save-model or Hugging Face wrote");
+  table.row(
+      "init-weights", s.init_weights, path("a file or folder"),
+      "Weights to begin with: safetensors with PyTorch's names, or a folder that --save-model or Hugging Face wrote");
   table.row("save-weights", s.save_weights, path("a file"), "Weights at the end");
   table.row("save-model", s.save_model, path("a folder"),
             "A BERT as Hugging Face's from_pretrained takes it: config.json, model.safetensors, vocab.txt");

@@ -14,7 +14,9 @@ namespace {
 
 using Kinds = std::initializer_list<std::string_view>;
 
-bool is_one_of(std::string_view kind, Kinds kinds) { return std::find(kinds.begin(), kinds.end(), kind) != kinds.end(); }
+bool is_one_of(std::string_view kind, Kinds kinds) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
 
 // A flag that only some models take.
 void only_for(bool given, const char* flag, bool is_for_it, const char* whom, const Settings& s) {
@@ -133,12 +135,9 @@ void check_checkpoints(const Settings& s) {
 
 // Each would replace what the other wrote.
 void check_results(const Settings& s) {
-  const std::pair<const char*, const std::optional<std::string>&> files[] = {{"--metrics", s.metrics},
-                                                                             {"--profile-out", s.profile_out},
-                                                                             {"--save-weights", s.save_weights},
-                                                                             {"--save-model", s.save_model},
-                                                                             {"--save-grads", s.save_grads},
-                                                                             {"--save-outputs", s.save_outputs}};
+  const std::pair<const char*, const std::optional<std::string>&> files[] = {
+      {"--metrics", s.metrics},       {"--profile-out", s.profile_out}, {"--save-weights", s.save_weights},
+      {"--save-model", s.save_model}, {"--save-grads", s.save_grads},   {"--save-outputs", s.save_outputs}};
   std::map<std::filesystem::path, const char*> taken;
   for (const auto& [flag, file] : files) {
     if (!file) continue;

@@ -117,7 +117,8 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
       ddp_(*state.model, ranks.gradients(), data_parallel_options(settings)),
       parameters_(state.model->parameters()),
       sampler_(make_sampler(settings, ranks, data)),
-      loader_(data.train, sampler_, {.accumulation_steps = settings.accumulation_steps, .threads = static_cast<int>(settings.data_threads)}) {
+      loader_(data.train, sampler_,
+              {.accumulation_steps = settings.accumulation_steps, .threads = static_cast<int>(settings.data_threads)}) {
   if (settings.profile_out) profile_.emplace(*settings.profile_out, ranks.rank(), ranks.size());
 }
 

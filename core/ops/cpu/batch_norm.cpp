@@ -1,17 +1,13 @@
+// Batch norm forwards: statistics in one pass over x; normalising, adding and clamping in another. Backwards is in
+// batch_norm_backward.cpp.
 #include "tandem/core/ops/batch_norm.h"
 
 #include <cmath>
 
-#include "tandem/core/ops/cpu/row_sums.h"
-#include "tandem/core/ops/cpu/softmax.h"
-#include "tandem/core/ops/cpu/strided.h"
+#include "tandem/core/ops/cpu/batch_norm_walk.h"
 
 namespace tandem::core::cpu {
 namespace {
-
-// Rows [o, :] of channels that are summed in the precision of the data. Short enough for the moments below to be exact
-// to about kRows roundings, whatever the data.
-constexpr std::int64_t kRows = 128;
 
 // Count, mean and sum of squared deviations. Source for add(): Chan, Golub, LeVeque, "Updating formulae and a pairwise
 // algorithm for computing sample variances", 1979.
@@ -25,48 +21,6 @@ struct Moments {
     count = total;
   }
 };
-
-// Where channels are adjacent: f(chunk, first row, rows, first channel, channels) for tiles of kRows x kRowBlock; a
-// tile's accumulators are in L1.
-template <class F>
-void for_each_tile(const BatchNormLayout& layout, F&& f) {
-  const std::int64_t chunks = (layout.outer + kRows - 1) / kRows;
-  const std::int64_t grain = std::max<std::int64_t>(1, kGrain / (kRows * std::max<std::int64_t>(1, layout.channels)));
-  parallel_for(chunks, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t chunk = begin; chunk < end; ++chunk)
-      for_each_block(layout.channels, [&](std::int64_t channel, std::int64_t count) {
-        f(chunk, chunk * kRows, std::min(kRows, layout.outer - chunk * kRows), channel, count);
-      });
-  });
-}
-
-// Where they are not: f(c) for each channel, in parallel.
-template <class F>
-void for_each_channel(const BatchNormLayout& layout, F&& f) {
-  const std::int64_t size = std::max<std::int64_t>(1, layout.outer * layout.inner);
-  parallel_for(layout.channels, std::max<std::int64_t>(1, kGrain / size), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) f(c);
-  });
-}
-
-// f(c, offset) for each plane of `inner` adjacent values, in parallel.
-template <class F>
-void for_each_plane(const BatchNormLayout& layout, F&& f) {
-  parallel_for(layout.outer * layout.channels,
-               std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, layout.inner)),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t plane = begin; plane < end; ++plane)
-                   f(plane % layout.channels, plane * layout.inner);
-               });
-}
-
-// f(offset, n) for each block of channel c's values, in order.
-template <class F>
-void for_each_channel_block(const BatchNormLayout& layout, std::int64_t c, F&& f) {
-  for (std::int64_t o = 0; o < layout.outer; ++o)
-    for_each_block(layout.inner,
-                   [&](std::int64_t begin, std::int64_t n) { f((o * layout.channels + c) * layout.inner + begin, n); });
-}
 
 // Means and sums of squared deviations of a tile's columns, in one pass. Deviations are taken from the first row: it is
 // one of the values, so the square of its distance from the mean is at most the sum of all squares, and little cancels.
@@ -121,83 +75,96 @@ void add_block(const T* x, std::int64_t n, Moments& moments) {
               std::max(0., static_cast<double>(square) - total * total / count));
 }
 
-// sum dy and sum dy (x - mean) of a tile's columns.
-template <class T>
-void tile_sums(const T* dy, const T* x, const compute_t<T>* mean, std::int64_t rows, std::int64_t step, std::int64_t n,
-               double* sums, double* products) {
+// Moments::add of all chunks, for channels [begin, end), into those of the first.
+void merge_moments(const BatchNormLayout& layout, double* partial, std::int64_t begin, std::int64_t end) {
+  double *means = partial, *squares = partial + layout.channels, count = static_cast<double>(kRows);
+  for (std::int64_t chunk = 1; chunk < chunks_of(layout); ++chunk) {
+    const double n = static_cast<double>(std::min(kRows, layout.outer - chunk * kRows)), total = count + n;
+    const double share = n / total, weight = count * share;
+    const double *more_means = partial + 2 * chunk * layout.channels, *more_squares = more_means + layout.channels;
+#pragma GCC ivdep
+    for (std::int64_t c = begin; c < end; ++c) {
+      const double delta = more_means[c] - means[c];
+      means[c] += delta * share;
+      squares[c] += more_squares[c] + delta * delta * weight;
+    }
+    count = total;
+  }
+}
+
+// mean, scale, shift: arrays by value, or Repeated.
+template <bool relu, bool add, class T, class Means, class Scales>
+void apply_values(const T* x, const T* residual, T* out, std::int64_t n, Means mean, Scales scale, Scales shift) {
   using C = compute_t<T>;
-  C sum[kRowBlock] = {}, product[kRowBlock] = {}, buffers[4][kRowBlock];
-  std::int64_t row = 0;
-  for (; row + 2 <= rows; row += 2) {
-    const std::int64_t at = row * step;
-    const C *ga = load_block(dy + at, n, buffers[0]), *gb = load_block(dy + at + step, n, buffers[1]);
-    const C *xa = load_block(x + at, n, buffers[2]), *xb = load_block(x + at + step, n, buffers[3]);
 #pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) {
-      sum[i] += ga[i] + gb[i];
-      product[i] += ga[i] * (xa[i] - mean[i]) + gb[i] * (xb[i] - mean[i]);
-    }
+  for (std::int64_t i = 0; i < n; ++i) {
+    C z = normalized(static_cast<C>(x[i]), mean[i], scale[i], shift[i]);
+    if constexpr (add) z += static_cast<C>(residual[i]);
+    if constexpr (relu) z = z < 0 ? C{0} : z;  // in this form NaN passes
+    out[i] = static_cast<T>(z);
   }
-  for (; row < rows; ++row) {
-    const C *g = load_block(dy + row * step, n, buffers[0]), *v = load_block(x + row * step, n, buffers[2]);
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) {
-      sum[i] += g[i];
-      product[i] += g[i] * (v[i] - mean[i]);
-    }
-  }
-  std::copy_n(sum, n, sums);
-  std::copy_n(product, n, products);
 }
 
-// Room for two numbers per chunk of rows and channel.
-Tensor scratch_for(const BatchNormLayout& layout) {
-  return Tensor::empty({(layout.outer + kRows - 1) / kRows, 2, layout.channels}, {.dtype = DType::float64});
-}
-
-// [C] or null.
-template <class C>
-const C* values(const Tensor& vector) {
-  return vector.defined() ? vector.data<C>() : nullptr;
+template <bool relu, bool add, class T>
+void apply(const BatchNormOperands& given, const T* residual, T* out) {
+  using C = compute_t<T>;
+  const T* x = given.x.data<T>();
+  const Affines<C> affine(given);
+  const auto residual_at = [&](std::int64_t at) { return add ? residual + at : nullptr; };
+  if (given.layout.inner != 1) {
+    for_each_plane(given.layout, [&](std::int64_t c, std::int64_t at) {
+      apply_values<relu, add>(x + at, residual_at(at), out + at, given.layout.inner, Repeated<C>{affine.means()[c]},
+                              Repeated<C>{affine.scale(c)}, Repeated<C>{affine.shift(c)});
+    });
+    return;
+  }
+  for_each_tile(given.layout, [&](const Tile& tile) {
+    C scale[kRowBlock], shift[kRowBlock];
+    for (std::int64_t i = 0; i < tile.channels; ++i) {
+      scale[i] = affine.scale(tile.channel + i);
+      shift[i] = affine.shift(tile.channel + i);
+    }
+    for (std::int64_t row = 0; row < tile.rows; ++row) {
+      const std::int64_t at = tile.begin() + row * tile.step;
+      apply_values<relu, add>(x + at, residual_at(at), out + at, tile.channels, affine.means() + tile.channel,
+                              static_cast<const C*>(scale), static_cast<const C*>(shift));
+    }
+  });
 }
 
 }  // namespace
 
 void batch_norm_statistics(const Tensor& x, const BatchNormLayout& layout, Tensor& mean, Tensor& variance) {
-  const std::int64_t channels = layout.channels;
   visit_floating("batch_norm", x.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const T* in = x.data<T>();
     C *means = mean.mutable_data<C>(), *variances = variance.mutable_data<C>();
-    const auto store = [&](std::int64_t c, const Moments& moments) {
-      means[c] = static_cast<C>(moments.mean);
-      variances[c] = static_cast<C>(moments.squares / moments.count);
-    };
+    const double count = static_cast<double>(layout.outer * layout.inner);
     if (layout.inner != 1) {
-      for_each_channel(layout, [&](std::int64_t c) {
-        Moments moments;
-        for_each_channel_block(layout, c, [&](std::int64_t at, std::int64_t n) { add_block(in + at, n, moments); });
-        store(c, moments);
+      for_channels(layout.channels, layout.outer * layout.inner, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t c = begin; c < end; ++c) {
+          Moments moments;
+          for_each_channel_block(layout, c, [&](std::int64_t at, std::int64_t n) { add_block(in + at, n, moments); });
+          means[c] = static_cast<C>(moments.mean);
+          variances[c] = static_cast<C>(moments.squares / count);
+        }
       });
       return;
     }
     Tensor scratch = scratch_for(layout);
     double* partial = scratch.mutable_data<double>();
-    for_each_tile(layout, [&](std::int64_t chunk, std::int64_t row, std::int64_t rows, std::int64_t c, std::int64_t n) {
-      double* means_of_chunk = partial + chunk * 2 * channels + c;
-      tile_moments(in + row * channels + c, rows, channels, n, means_of_chunk, means_of_chunk + channels);
+    for_each_tile(layout, [&](const Tile& tile) {
+      double* means_of_tile = partial + tile.chunk * 2 * layout.channels + tile.channel;
+      tile_moments(in + tile.begin(), tile.rows, tile.step, tile.channels, means_of_tile,
+                   means_of_tile + layout.channels);
     });
-    const std::int64_t chunks = scratch.shape()[0];
-    parallel_for(channels, std::max<std::int64_t>(1, kGrain / 4 / std::max<std::int64_t>(1, chunks)),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t c = begin; c < end; ++c) {
-                     Moments moments;
-                     for (std::int64_t k = 0; k < chunks; ++k)
-                       moments.add(static_cast<double>(std::min(kRows, layout.outer - k * kRows)),
-                                   partial[2 * k * channels + c], partial[(2 * k + 1) * channels + c]);
-                     store(c, moments);
-                   }
-                 });
+    for_channels(layout.channels, 4 * chunks_of(layout), [&](std::int64_t begin, std::int64_t end) {
+      merge_moments(layout, partial, begin, end);
+      for (std::int64_t c = begin; c < end; ++c) {
+        means[c] = static_cast<C>(partial[c]);
+        variances[c] = static_cast<C>(partial[layout.channels + c] / count);
+      }
+    });
   });
 }
 
@@ -211,126 +178,15 @@ void batch_norm_inv_std(const Tensor& variance, double eps, Tensor& inv_std) {
   });
 }
 
-void batch_norm_apply(const Tensor& x, const BatchNormLayout& layout, const Tensor& mean, const Tensor& inv_std,
-                      const Tensor& weight, const Tensor& bias, Tensor& output) {
-  visit_floating("batch_norm", x.dtype(), [&]<class T>() {
-    using C = compute_t<T>;
-    const T* in = x.data<T>();
+void batch_norm_apply(const BatchNormOperands& given, const Tensor& residual, Tensor& output) {
+  visit_floating("batch_norm", given.x.dtype(), [&]<class T>() {
+    const T* added = residual.defined() ? residual.data<T>() : nullptr;
     T* out = output.mutable_data<T>();
-    const C *means = mean.data<C>(), *inverse = inv_std.data<C>(), *weights = values<C>(weight),
-            *shifts = values<C>(bias);
-    if (layout.inner != 1) {
-      for_each_plane(layout, [&](std::int64_t c, std::int64_t at) {
-        const C m = means[c], scale = inverse[c] * (weights ? weights[c] : C{1}), shift = shifts ? shifts[c] : C{0};
-        for (std::int64_t i = 0; i < layout.inner; ++i)
-          out[at + i] = static_cast<T>((static_cast<C>(in[at + i]) - m) * scale + shift);
-      });
-      return;
+    if (given.relu) {
+      added ? apply<true, true>(given, added, out) : apply<true, false>(given, added, out);
+    } else {
+      added ? apply<false, true>(given, added, out) : apply<false, false>(given, added, out);
     }
-    for_each_tile(layout, [&](std::int64_t, std::int64_t row, std::int64_t rows, std::int64_t c, std::int64_t n) {
-      C m[kRowBlock], scale[kRowBlock], shift[kRowBlock];
-      for (std::int64_t i = 0; i < n; ++i) {
-        m[i] = means[c + i];
-        scale[i] = inverse[c + i] * (weights ? weights[c + i] : C{1});
-        shift[i] = shifts ? shifts[c + i] : C{0};
-      }
-      for (std::int64_t r = row; r < row + rows; ++r) {
-        const T* from = in + r * layout.channels + c;
-        T* to = out + r * layout.channels + c;
-        for (std::int64_t i = 0; i < n; ++i)
-          to[i] = static_cast<T>((static_cast<C>(from[i]) - m[i]) * scale[i] + shift[i]);
-      }
-    });
-  });
-}
-
-void batch_norm_sums(const Tensor& dy, const Tensor& x, const BatchNormLayout& layout, const Tensor& mean,
-                     const Tensor& inv_std, Tensor& sums) {
-  const std::int64_t channels = layout.channels;
-  double *sum = sums.mutable_data<double>(), *product = sum + channels;
-  visit_floating("batch_norm_backward", x.dtype(), [&]<class T>() {
-    using C = compute_t<T>;
-    const T *gradient = dy.data<T>(), *in = x.data<T>();
-    const C *means = mean.data<C>(), *inverse = inv_std.data<C>();
-    if (layout.inner != 1) {
-      for_each_channel(layout, [&](std::int64_t c) {
-        double total = 0, total_product = 0;
-        for_each_channel_block(layout, c, [&](std::int64_t at, std::int64_t n) {
-          C g_buffer[kRowBlock], x_buffer[kRowBlock], block = 0, block_product = 0;
-          const C *g = load_block(gradient + at, n, g_buffer), *v = load_block(in + at, n, x_buffer), m = means[c];
-#pragma omp simd reduction(+ : block, block_product)
-          for (std::int64_t i = 0; i < n; ++i) {
-            block += g[i];
-            block_product += g[i] * (v[i] - m);
-          }
-          total += static_cast<double>(block);
-          total_product += static_cast<double>(block_product);
-        });
-        sum[c] = total;
-        product[c] = total_product * static_cast<double>(inverse[c]);
-      });
-      return;
-    }
-    Tensor scratch = scratch_for(layout);
-    double* partial = scratch.mutable_data<double>();
-    for_each_tile(layout, [&](std::int64_t chunk, std::int64_t row, std::int64_t rows, std::int64_t c, std::int64_t n) {
-      double* out = partial + chunk * 2 * channels + c;
-      const std::int64_t at = row * channels + c;
-      tile_sums(gradient + at, in + at, means + c, rows, channels, n, out, out + channels);
-    });
-    std::fill_n(sum, 2 * channels, 0.);
-    for (std::int64_t k = 0; k < scratch.shape()[0]; ++k)
-      for (std::int64_t c = 0; c < 2 * channels; ++c) sum[c] += partial[2 * k * channels + c];
-    for (std::int64_t c = 0; c < channels; ++c) product[c] *= static_cast<double>(inverse[c]);
-  });
-}
-
-void batch_norm_parameter_gradient(const Tensor& sum, Tensor& gradient, bool accumulate) {
-  store_sums(sum.data<double>(), gradient, accumulate);
-}
-
-void batch_norm_dx(const Tensor& dy, const Tensor& x, const BatchNormLayout& layout, const Tensor& mean,
-                   const Tensor& inv_std, const Tensor& weight, const Tensor& sums, Tensor& dx) {
-  const double count = static_cast<double>(layout.outer * layout.inner);
-  visit_floating("batch_norm_backward", x.dtype(), [&]<class T>() {
-    using C = compute_t<T>;
-    const T *gradient = dy.data<T>(), *in = x.data<T>();
-    T* out = dx.mutable_data<T>();
-    const C *means = mean.data<C>(), *inverse = inv_std.data<C>(), *weights = values<C>(weight);
-    const double* sum = values<double>(sums);
-    // dx = scale (dy - offset - (x - mean) slope)
-    const auto scale_of = [&](std::int64_t c) { return inverse[c] * (weights ? weights[c] : C{1}); };
-    const auto offset_of = [&](std::int64_t c) { return static_cast<C>(sum ? sum[c] / count : 0); };
-    const auto slope_of = [&](std::int64_t c) {
-      return static_cast<C>(sum ? sum[layout.channels + c] / count * static_cast<double>(inverse[c]) : 0);
-    };
-    if (layout.inner != 1) {
-      for_each_plane(layout, [&](std::int64_t c, std::int64_t at) {
-        const C m = means[c], scale = scale_of(c), offset = offset_of(c), slope = slope_of(c);
-        for (std::int64_t i = 0; i < layout.inner; ++i)
-          out[at + i] = static_cast<T>(
-              scale * (static_cast<C>(gradient[at + i]) - offset - (static_cast<C>(in[at + i]) - m) * slope));
-      });
-      return;
-    }
-    for_each_tile(layout, [&](std::int64_t, std::int64_t row, std::int64_t rows, std::int64_t c, std::int64_t n) {
-      C m[kRowBlock], scale[kRowBlock], offset[kRowBlock], slope[kRowBlock];
-      for (std::int64_t i = 0; i < n; ++i) {
-        m[i] = means[c + i];
-        scale[i] = scale_of(c + i);
-        offset[i] = offset_of(c + i);
-        slope[i] = slope_of(c + i);
-      }
-      for (std::int64_t r = row; r < row + rows; ++r) {
-        const std::int64_t at = r * layout.channels + c;
-        const T *g = gradient + at, *v = in + at;
-        T* to = out + at;
-#pragma GCC ivdep
-        for (std::int64_t i = 0; i < n; ++i)
-          to[i] =
-              static_cast<T>(scale[i] * (static_cast<C>(g[i]) - offset[i] - (static_cast<C>(v[i]) - m[i]) * slope[i]));
-      }
-    });
   });
 }
 
