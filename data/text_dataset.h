@@ -17,6 +17,8 @@ class TextDataset : public Dataset {
   virtual std::int64_t token_types() const = 0;
   /// Samples are two sentences, with Batch::next_sentence.
   virtual bool pairs() const = 0;
+  /// Above 0: Batch::target is [N], a class below this for each sample, and no token is to be predicted.
+  virtual std::int64_t classes() const { return 0; }
 };
 
 }  // namespace tandem::data

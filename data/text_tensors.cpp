@@ -14,6 +14,8 @@ class Reader {
   explicit Reader(const std::filesystem::path& path) : path_(path), tensors_(load_safetensors(path)) {}
 
   bool has(const char* name) const { return tensors_.contains(name); }
+  /// -1 where there is none.
+  int rank_of(const char* name) const { return has(name) ? tensors_.at(name).rank() : -1; }
 
   core::Tensor take(const char* name, int rank) const {
     const auto found = tensors_.find(name);
@@ -28,12 +30,13 @@ class Reader {
     return tensor;
   }
 
+  // [N, S], as input_ids.
   core::Tensor take_like(const core::Tensor& input_ids, const char* name) const {
-    const core::Tensor tensor = take(name, 2);
-    if (tensor.shape() != input_ids.shape())
-      core::fail("{}: \"{}\" {} does not fit \"input_ids\" {}", path_.string(), name, tensor.shape().str(),
-                 input_ids.shape().str());
-    return tensor;
+    return fitting(take(name, 2), input_ids, input_ids.shape(), name);
+  }
+  // [N].
+  core::Tensor take_rows_of(const core::Tensor& input_ids, const char* name) const {
+    return fitting(take(name, 1), input_ids, {input_ids.size(0)}, name);
   }
 
   // Values in [0, most], or kNotPredicted where that is allowed. Returns one more than the largest, at least 1.
@@ -54,6 +57,14 @@ class Reader {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  core::Tensor fitting(const core::Tensor& tensor, const core::Tensor& input_ids, const core::Shape& shape,
+                       const char* name) const {
+    if (tensor.shape() != shape)
+      core::fail("{}: \"{}\" {} does not fit \"input_ids\" {}", path_.string(), name, tensor.shape().str(),
+                 input_ids.shape().str());
+    return tensor;
+  }
+
   const std::filesystem::path& path_;
   TensorMap tensors_;
 };
@@ -75,8 +86,14 @@ TextTensors::TextTensors(const std::filesystem::path& path) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 1;
   const Reader file(path);
   input_ids_ = file.take("input_ids", 2);
-  labels_ = file.take_like(input_ids_, "labels");
-  vocabulary_size_ = std::max(file.check("input_ids", input_ids_, kMost), file.check("labels", labels_, kMost, true));
+  vocabulary_size_ = file.check("input_ids", input_ids_, kMost);
+  if (file.rank_of("labels") == 1) {
+    labels_ = file.take_rows_of(input_ids_, "labels");
+    classes_ = file.check("labels", labels_, kMost);
+  } else {
+    labels_ = file.take_like(input_ids_, "labels");
+    vocabulary_size_ = std::max(vocabulary_size_, file.check("labels", labels_, kMost, true));
+  }
   attention_mask_ = file.has("attention_mask")
                         ? file.take_like(input_ids_, "attention_mask")
                         : core::Tensor::full(input_ids_.shape(), 1, {.dtype = core::DType::int64});
@@ -85,10 +102,7 @@ TextTensors::TextTensors(const std::filesystem::path& path) {
                                                : core::Tensor::zeros(input_ids_.shape(), {.dtype = core::DType::int64});
   token_types_ = file.check("token_type_ids", token_type_ids_, kMost);
   if (!file.has("next_sentence_label")) return;
-  next_sentence_ = file.take("next_sentence_label", 1);
-  if (next_sentence_.size(0) != size())
-    core::fail("{}: \"next_sentence_label\" {} does not fit \"input_ids\" {}", path.string(),
-               next_sentence_.shape().str(), input_ids_.shape().str());
+  next_sentence_ = file.take_rows_of(input_ids_, "next_sentence_label");
   file.check("next_sentence_label", next_sentence_, 1);
 }
 

@@ -22,8 +22,8 @@ models::ModelOptions options_for(const Settings& settings, const data::LabelledD
     fail("--model {} does not take --data {}: samples have shape {}, needed [C, H, W]", settings.model, *settings.data,
          shape.str());
   const bool is_small = std::min(shape[1], shape[2]) < kSmallestForImageNetStem;
-  options.stem = settings.stem.value_or(is_small ? "small" : "imagenet") == "small" ? models::ResNetStem::small
-                                                                                    : models::ResNetStem::imagenet;
+  options.stem =
+      settings.stem.value_or(is_small ? "small" : "imagenet") == "small" ? models::Stem::small : models::Stem::imagenet;
   options.in_channels = shape[0];
   options.classes = settings.classes.value_or(images.classes());
   return options;
