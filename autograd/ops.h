@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tandem/autograd/variable.h"
+#include "tandem/core/ops/attention.h"
 #include "tandem/core/ops/conv2d.h"
 #include "tandem/core/ops/cross_entropy.h"
 #include "tandem/core/ops/gelu.h"
@@ -128,6 +129,10 @@ Variable softmax(const Variable& x, int dim);
 Variable log_softmax(const Variable& x, int dim);
 /// logits [N, C, ...], target int64 [N, ...] -> scalar, or [N, ...] without reduction
 Variable cross_entropy(const Variable& logits, const Tensor& target, const core::CrossEntropyOptions& options = {});
+
+// attention.cpp -------------------------------------------------------------------------------------------------------
+/// q [N, S, D], k and v [N, T, D] -> [N, S, D]; heads, mask, scale and dropout are options.
+Variable attention(const Variable& q, const Variable& k, const Variable& v, const core::AttentionOptions& options);
 
 // view.cpp: results share memory with their input where strides permit ------------------------------------------------
 Variable reshape(const Variable& x, const Shape& shape);

@@ -1,4 +1,6 @@
 // Cases of what transformers are made of: layer norm, alone and after dropout and add, GELU, attention.
+#include <optional>
+
 #include "tandem/autograd/ops.h"
 #include "tests/autograd/operator_cases.h"
 
@@ -91,6 +93,76 @@ void add_gelu(Cases& cases) {
   }
 }
 
+enum class Mask { none, some, padding, all };
+
+// int64 [N, T]. Some: all but each third place, from the first; padding: sequence n has n + 1 places; all: those of the
+// last sequence are masked.
+Tensor make_mask(Mask kind, std::int64_t batch, std::int64_t places) {
+  if (kind == Mask::none) return {};
+  Tensor mask = Tensor::full({batch, places}, 1, {.dtype = DType::int64});
+  std::int64_t* m = mask.mutable_data<std::int64_t>();
+  for (std::int64_t i = 0; i < batch * places; ++i) {
+    if (kind == Mask::some && i % 3 == 0) m[i] = 0;
+    if (kind == Mask::padding && i % places > i / places) m[i] = 0;
+    if (kind == Mask::all && i / places == batch - 1) m[i] = 0;
+  }
+  return mask;
+}
+
+void add_attention(Cases& cases) {
+  struct Setting {
+    std::int64_t heads = 2;
+    Mask mask = Mask::none;
+    std::optional<double> scale{};
+    double p = 0;
+    bool boolean = false;
+  };
+  const auto add = [&](const char* name, const std::vector<InputSpec>& qkv, const Setting& setting,
+                       bool finite_differences = true) {
+    Tensor mask = make_mask(setting.mask, qkv[1].shape[0], qkv[1].shape[1]);
+    if (setting.boolean) mask = mask.to(DType::boolean);
+    cases.push_back({"attention", name, qkv,
+                     [=](const Inputs& in) {
+                       return attention(in[0], in[1], in[2],
+                                        {.heads = setting.heads,
+                                         .mask = mask,
+                                         .scale = setting.scale,
+                                         .dropout_p = setting.p,
+                                         .stream = core::RandomContext{.seed = 5}.stream(2)});
+                     },
+                     finite_differences});
+  };
+  const auto self = [](std::int64_t n, std::int64_t s, std::int64_t d, Layout layout = Layout::contiguous) {
+    return std::vector<InputSpec>(3, {{n, s, d}, layout});
+  };
+  const auto cross = [](std::int64_t n, std::int64_t s, std::int64_t t, std::int64_t d) {
+    return std::vector<InputSpec>{{{n, s, d}}, {{n, t, d}}, {{n, t, d}}};
+  };
+  add("one_head", self(2, 3, 4), {.heads = 1});
+  add("heads", self(2, 5, 6), {});
+  add("cross", cross(2, 3, 5, 6), {.heads = 3});
+  add("cross_longer_queries", cross(2, 5, 2, 4), {});
+  add("scale", self(1, 4, 4), {.scale = 0.25});
+  add("mask", self(2, 5, 4), {.mask = Mask::some});
+  add("mask_bool", self(2, 5, 4), {.mask = Mask::some, .boolean = true});
+  add("padding", self(3, 5, 4), {.mask = Mask::padding});
+  add("all_masked", self(2, 4, 4), {.mask = Mask::all});
+  add("dropout", self(2, 5, 4), {.p = 0.3});
+  add("dropout_mask", cross(2, 3, 7, 4), {.mask = Mask::padding, .p = 0.3});
+  add("dropout_all", self(1, 3, 4), {.p = 1});
+  add("size1", self(1, 1, 1), {.heads = 1});
+  add("one_place", cross(2, 3, 1, 4), {});
+  add("one_query", cross(2, 1, 3, 4), {});
+  add("empty_batch", self(0, 3, 4), {});
+  add("no_queries", cross(2, 0, 3, 4), {});
+  add("no_places", cross(2, 3, 0, 4), {});
+  add("transposed", self(2, 3, 4, Layout::transposed), {});
+  add("sliced", self(2, 3, 4, Layout::sliced), {});
+  add("stepped", self(2, 3, 4, Layout::stepped), {});
+  add("long", cross(2, 70, 131, 24), {.mask = Mask::some, .p = 0.1}, false);
+  add("long_padding", self(3, 150, 34), {.mask = Mask::padding}, false);
+}
+
 }  // namespace
 
 Cases transformer_cases() {
@@ -98,6 +170,7 @@ Cases transformer_cases() {
   add_layer_norm(cases);
   add_dropout_add_layer_norm(cases);
   add_gelu(cases);
+  add_attention(cases);
   return cases;
 }
 

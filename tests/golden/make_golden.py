@@ -261,6 +261,26 @@ def transformers(cases):
         for case, x in (("matrix", (3, 4)), ("sequences", (2, 3, 5)), ("vector", (6,)), ("size1", (3, 1)), ("empty_batch", (0, 3))):
             cases.add("bias_gelu", case + suffix, [x, x[-1:]], lambda x, b, a=approximation: F.gelu(x + b, approximate=a))
 
+    def attention(q, k, v, heads=2, mask=None, scale=None):  # as Hugging Face's BERT has it
+        n, s, d = q.shape
+        t = k.shape[1]
+        split = lambda x: x.view(n, x.shape[1], heads, d // heads).transpose(1, 2)
+        scores = split(q) @ split(k).transpose(-1, -2) * (scale or (d // heads) ** -0.5)
+        if mask is not None:
+            i = torch.arange(n * t).reshape(n, t)
+            keep = i % 3 != 0 if mask == "some" else i % t <= i // t
+            scores = scores + (~keep)[:, None, None, :].to(q.dtype) * torch.finfo(q.dtype).min
+        return (scores.softmax(-1) @ split(v)).transpose(1, 2).reshape(n, s, d)
+
+    for case, q, t, options in (("one_head", (2, 3, 4), 3, dict(heads=1)), ("heads", (2, 5, 6), 5, {}), ("cross", (2, 3, 6), 5, dict(heads=3)),
+                                ("cross_longer_queries", (2, 5, 4), 2, {}), ("scale", (1, 4, 4), 4, dict(scale=0.25)),
+                                ("mask", (2, 5, 4), 5, dict(mask="some")), ("mask_bool", (2, 5, 4), 5, dict(mask="some")),
+                                ("padding", (3, 5, 4), 5, dict(mask="padding")), ("size1", (1, 1, 1), 1, dict(heads=1)),
+                                ("one_place", (2, 3, 4), 1, {}), ("one_query", (2, 1, 4), 3, {}), ("empty_batch", (0, 3, 4), 3, {}),
+                                ("transposed", (2, 3, 4), 3, {})):
+        kv = (q[0], t, q[2])
+        cases.add("attention", case, [q, kv, kv], lambda q, k, v, o=options: attention(q, k, v, **o))
+
 
 def movement(cases):
     views = (

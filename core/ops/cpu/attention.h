@@ -1,0 +1,149 @@
+// What forward and backward of attention share: how a head's matrices are laid out for products on register tiles
+// (gemm.h), and the mask. C is the type of arithmetic, T that of the tensors, d the columns of a head.
+//
+// Every matrix has its width rounded up to whole vectors: what is beyond its columns is zero, or -infinity for scores.
+// That, and rows that lie close together, is why heads are copied out of [N, S, D]: rows D apart would share few places
+// of the cache.
+#pragma once
+
+#include <vector>
+
+#include "tandem/core/ops/attention.h"
+#include "tandem/core/ops/cpu/gemm.h"
+#include "tandem/core/ops/cpu/softmax.h"
+#include "tandem/core/parallel.h"
+
+namespace tandem::core::cpu {
+
+template <class C>
+std::int64_t whole_vectors(std::int64_t n) {
+  return (n + kLanes<C> - 1) / kLanes<C> * kLanes<C>;
+}
+
+/// Room on the heap that goes with its owner.
+template <class C>
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t n)
+      : memory_(Tensor::empty({n}, {.dtype = dtype_of<C>})), data_(memory_.mutable_data<C>()) {}
+  operator C*() const { return data_; }
+
+ private:
+  Tensor memory_;
+  C* data_;
+};
+
+/// A head of one sequence: row r of d adjacent elements at data + r * stride.
+template <class T>
+struct Head {
+  T* data;
+  std::int64_t stride;
+
+  Head from(std::int64_t row) const { return {data + row * stride, stride}; }
+};
+
+template <class T>
+Head<const T> head_of(const Tensor& x, std::int64_t n, std::int64_t h, std::int64_t d) {
+  return {x.data<T>() + n * x.strides()[0] + h * d, x.strides()[1]};
+}
+
+/// Elements [n, h] of a contiguous tensor [N, S, D], to be written; `first` is its first element.
+template <class T>
+Head<T> head_to_write(T* first, const Shape& shape, std::int64_t n, std::int64_t h, std::int64_t d) {
+  return {first + n * shape[1] * shape[2] + h * d, shape[2]};
+}
+
+/// to [rows, whole_vectors(d)] = factor * from
+template <class T, class C>
+void copy_head(const Head<const T>& from, std::int64_t rows, std::int64_t d, C factor, C* to) {
+  const std::int64_t width = whole_vectors<C>(d);
+  for (std::int64_t r = 0; r < rows; ++r, to += width) {
+    const T* row = from.data + r * from.stride;
+    for (std::int64_t c = 0; c < d; ++c) to[c] = factor * static_cast<C>(row[c]);
+    for (std::int64_t c = d; c < width; ++c) to[c] = 0;
+  }
+}
+
+/// to = factor * rows [n, whole_vectors(d)], where row r also has a factor of its own if `factors` is not null.
+template <class T, class C>
+void write_head(const C* rows, std::int64_t n, std::int64_t d, C factor, const C* factors, const Head<T>& to) {
+  const std::int64_t width = whole_vectors<C>(d);
+  for (std::int64_t r = 0; r < n; ++r) {
+    const C f = factors != nullptr ? factor * factors[r] : factor;
+    for (std::int64_t c = 0; c < d; ++c) to.data[r * to.stride + c] = static_cast<T>(f * rows[r * width + c]);
+  }
+}
+
+/// The transpose of rows [n, whole_vectors(d)] as the right side of a product: panels [n / lanes][d][lanes], of which
+/// each is a sequence of vectors in memory.
+template <class C>
+void transpose_to_panels(const C* rows, std::int64_t n, std::int64_t d, C* panels) {
+  const std::int64_t width = whole_vectors<C>(d);
+  for (std::int64_t r = 0; r < n; r += kLanes<C>, panels += d * kLanes<C>) {
+    const std::int64_t count = std::min(kLanes<C>, n - r);
+    for (std::int64_t lane = 0; lane < count; ++lane)
+      for (std::int64_t c = 0; c < d; ++c) panels[c * kLanes<C> + lane] = rows[(r + lane) * width + c];
+    for (std::int64_t lane = count; lane < kLanes<C>; ++lane)
+      for (std::int64_t c = 0; c < d; ++c) panels[c * kLanes<C> + lane] = 0;
+  }
+}
+
+/// out [rows, columns] = a [rows, d] panels, columns a multiple of the lanes.
+template <class C>
+void multiply_panels(const C* a, std::int64_t a_row, std::int64_t rows, std::int64_t d, const C* panels,
+                     std::int64_t columns, C* out, std::int64_t out_row) {
+  for (std::int64_t c = 0; c < columns; c += kLanes<C>)
+    tile_rows(rows, d, a, a_row, 1, panels + c * d, kLanes<C>, out + c, out_row, kLanes<C>, false);
+}
+
+/// out [rows, width] = or += a [rows, depth] b [depth, width], width a multiple of the lanes; a has any strides.
+template <class C>
+void multiply_rows(const C* a, std::int64_t a_row, std::int64_t a_column, std::int64_t rows, std::int64_t depth,
+                   const C* b, std::int64_t width, C* out, bool accumulate) {
+  for (std::int64_t c = 0; c < width; c += kLanes<C>)
+    tile_rows(rows, depth, a, a_row, a_column, b + c, width, out + c, width, kLanes<C>, accumulate);
+}
+
+/// The mask of each sequence, and what it saves.
+template <class C>
+class KeyMask {
+ public:
+  KeyMask(const AttentionOptions& options, std::int64_t batch, std::int64_t places)
+      : width_(whole_vectors<C>(places)),
+        used_(static_cast<std::size_t>(batch), places),
+        scales_(static_cast<std::size_t>(batch), static_cast<C>(*options.scale)),
+        added_(static_cast<std::size_t>(batch * width_), C{0}) {
+    for (std::int64_t n = 0; n < batch; ++n) {
+      C* row = added_.data() + n * width_;
+      const bool* kept = options.mask.defined() ? options.mask.data<bool>() + n * places : nullptr;
+      if (kept != nullptr) {
+        std::int64_t used = places;
+        while (used > 0 && !kept[used - 1]) --used;
+        if (used == 0) scales_[static_cast<std::size_t>(n)] = 0;  // all scores are equal
+        for (std::int64_t t = 0; t < used; ++t) row[t] = kept[t] ? C{0} : -std::numeric_limits<C>::infinity();
+        if (used > 0) used_[static_cast<std::size_t>(n)] = used;
+      }
+      std::fill(row + used_[static_cast<std::size_t>(n)], row + width_, -std::numeric_limits<C>::infinity());
+    }
+  }
+
+  /// Places up to the last one that gets attention: the rest need not be computed.
+  std::int64_t used(std::int64_t n) const { return used_[static_cast<std::size_t>(n)]; }
+  C scale(std::int64_t n) const { return scales_[static_cast<std::size_t>(n)]; }
+  /// What is added to scores: 0 or -infinity, for whole_vectors(T) places.
+  const C* added(std::int64_t n) const { return added_.data() + n * width_; }
+
+ private:
+  std::int64_t width_;
+  std::vector<std::int64_t> used_;
+  std::vector<C> scales_, added_;
+};
+
+/// f(first, last) for ranges of all pairs of a sequence and a head, in parallel; pair i is (i % N, i / N), so that each
+/// thread gets a share of the long sequences.
+template <class F>
+void for_each_head_range(std::int64_t pairs, F&& f) {
+  parallel_for(pairs, 1, std::forward<F>(f));
+}
+
+}  // namespace tandem::core::cpu
