@@ -15,6 +15,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, const Lo
   if (options.accumulation_steps < 1)
     core::fail("loader: {} accumulation steps, needed 1 or more", options.accumulation_steps);
   if (options.prefetch < 1) core::fail("loader: prefetch of {} batches, needed 1 or more", options.prefetch);
+  if (options.threads < 1) core::fail("loader: {} threads, needed 1 or more", options.threads);
 }
 
 void Loader::begin_epoch(const SamplerPosition& position) {
@@ -29,7 +30,7 @@ void Loader::begin_epoch(const SamplerPosition& position) {
 }
 
 void Loader::read_ahead(const std::stop_token& stop, Sampler sampler) {
-  core::set_num_threads(1);  // the others belong to the model
+  core::set_num_threads(options_.threads);  // the others belong to the model
   const EpochContext context{.seed = sampler.options().seed, .epoch = sampler.position().epoch};
   std::exception_ptr error;
   try {

@@ -23,6 +23,7 @@ namespace tandem::data {
 struct LoaderOptions {
   std::int64_t accumulation_steps = 1;  ///< micro-steps of a window: K
   std::int64_t prefetch = 3;            ///< batches that may wait in the queue
+  int threads = 1;                      ///< that read one batch; no number of them changes what is read
 };
 
 /// What one update is computed from. Every rank has as many micro-batches as the others; at an epoch's end there may be

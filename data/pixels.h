@@ -6,6 +6,10 @@
 
 namespace tandem::data {
 
+/// Bytes of a pixel of a decoded image [H, W, 4]: red, green, blue, and one without meaning, so that a pixel is one
+/// word.
+inline constexpr std::int64_t kPixelBytes = 4;
+
 /// Mean and standard deviation of a channel whose values lie in [0, 1].
 struct Normalization {
   float mean = 0;

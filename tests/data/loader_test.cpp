@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "tandem/core/parallel.h"
 #include "tandem/data/labelled_dataset.h"
 #include "tests/data/temporary_folder.h"
 
@@ -23,11 +24,13 @@ class Numbers final : public LabelledDataset {
   std::int64_t fail_after = -1;
   std::chrono::milliseconds delay{0};
   mutable std::atomic<std::int64_t> batches{0};
+  mutable std::atomic<int> threads{0};  // that a batch may use
 
  protected:
   void read_into(std::span<const std::int64_t> indices, const EpochContext& context, float* input,
                  std::int64_t* target) const override {
     ++batches;
+    threads = core::num_threads();
     std::this_thread::sleep_for(delay);
     for (std::size_t i = 0; i < indices.size(); ++i) {
       input[2 * i] = static_cast<float>(indices[i]);
@@ -136,12 +139,25 @@ TEST(Loader, ExceptionsReachTheCallerInTheirTurn) {
   EXPECT_EQ(loader.next_window()->rows, 2);
 }
 
+TEST(Loader, ReadsWithItsOwnNumberOfThreads) {
+  const auto numbers = std::make_shared<Numbers>(10);
+  const int callers = core::num_threads();
+  for (const int threads : {1, 3}) {
+    Loader loader(numbers, Sampler({.samples = 10}), {.threads = threads});
+    loader.begin_epoch({});
+    EXPECT_TRUE(loader.next_window());
+    EXPECT_EQ(numbers->threads, threads);
+  }
+  EXPECT_EQ(core::num_threads(), callers);
+}
+
 TEST(Loader, WrongUse) {
   const auto numbers = std::make_shared<Numbers>(10);
   const Sampler sampler({.samples = 10});
   expect_contains(error_of([&] { Loader(numbers, Sampler({.samples = 9})); }), "is for 9 samples, the data set has 10");
   expect_contains(error_of([&] { Loader(numbers, sampler, {.accumulation_steps = 0}); }), "0 accumulation steps");
   expect_contains(error_of([&] { Loader(numbers, sampler, {.prefetch = 0}); }), "prefetch of 0");
+  expect_contains(error_of([&] { Loader(numbers, sampler, {.threads = 0}); }), "loader: 0 threads, needed 1 or more");
   Loader loader(numbers, sampler);
   expect_contains(error_of([&] { loader.next_window(); }), "begin_epoch() was not called");
   loader.begin_epoch({});

@@ -1,0 +1,111 @@
+#include "tandem/data/image_files.h"
+
+#include "tests/data/temporary_folder.h"
+#include "tests/data/unprivileged.h"
+
+namespace tandem::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Empty files, with the folders above them.
+void put(const TemporaryFolder& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    fs::create_directories((folder / name).parent_path());
+    folder.put(name, "");
+  }
+}
+
+std::vector<std::string> listed(const ImageFiles& images) {
+  std::vector<std::string> all;
+  for (const ImageFile& file : images.files) all.push_back(fmt::format("{} {}", file.label, file.name));
+  return all;
+}
+
+std::string error(const TemporaryFolder& folder, Split split = Split::train) {
+  std::string message = error_of([&] { list_image_files(folder.path(), split); });
+  const std::string prefix = folder.path().string();
+  for (std::size_t at; (at = message.find(prefix)) != std::string::npos;) message.replace(at, prefix.size(), "DIR");
+  return message;
+}
+
+TEST(ImageFiles, SortedByClassAndName) {
+  const TemporaryFolder folder;
+  put(folder, {"train/b/2.jpg", "train/b/10.JPEG", "train/b/more/x.Jpg", "train/B/1.jpg", "train/a b/ü.jpeg",
+               "train/b/notes.txt", "train/b/.hidden.jpg", "train/b/.hidden/1.jpg", "train/.cache/1.jpg",
+               "train/README", "train/b/dir.jpg/inside.jpg", "val/b/1.jpg", "val/a b/1.jpg", "test/none/1.jpg"});
+  const ImageFiles train = list_image_files(folder.path(), Split::train);
+  EXPECT_EQ(train.classes, (std::vector<std::string>{"B", "a b", "b"}));
+  EXPECT_EQ(listed(train), (std::vector<std::string>{"0 B/1.jpg", "1 a b/ü.jpeg", "2 b/10.JPEG", "2 b/2.jpg",
+                                                     "2 b/dir.jpg/inside.jpg", "2 b/more/x.Jpg"}));
+  EXPECT_EQ(train.path(0), folder / "train/B/1.jpg");
+  const ImageFiles val = list_image_files(folder.path() / "", Split::test);
+  EXPECT_EQ(val.classes, train.classes);  // numbers are train's, though B has no image here
+  EXPECT_EQ(listed(val), (std::vector<std::string>{"1 a b/1.jpg", "2 b/1.jpg"}));
+  EXPECT_EQ(val.path(1), folder / "val/b/1.jpg");
+}
+
+TEST(ImageFiles, TestWhereThereIsNoVal) {
+  const TemporaryFolder folder;
+  put(folder, {"train/a/1.jpg", "test/a/2.jpg"});
+  EXPECT_EQ(listed(list_image_files(folder.path(), Split::test)), (std::vector<std::string>{"0 a/2.jpg"}));
+}
+
+TEST(ImageFiles, LinksAreFollowed) {
+  const TemporaryFolder folder;
+  put(folder, {"train/a/1.jpg", "elsewhere/7.jpg", "elsewhere/deep/8.jpg"});
+  fs::create_directory_symlink(folder / "elsewhere", folder / "train/linked");
+  fs::create_symlink(folder / "elsewhere/7.jpg", folder / "train/a/0.jpg");
+  fs::create_symlink(folder / "nowhere", folder / "train/a/broken.jpg");  // an error when it is read, not a gap
+  EXPECT_EQ(
+      listed(list_image_files(folder.path(), Split::train)),
+      (std::vector<std::string>{"0 a/0.jpg", "0 a/1.jpg", "0 a/broken.jpg", "1 linked/7.jpg", "1 linked/deep/8.jpg"}));
+  fs::create_directory_symlink(folder / "train/a", folder / "train/a/again");
+  expect_contains(error(folder), "cannot be listed: Too many levels of symbolic links");
+}
+
+TEST(ImageFiles, WrongFolders) {
+  const TemporaryFolder folder;
+  expect_contains(error_of([&] { list_image_files(folder / "nowhere", Split::train); }), "nowhere: is no folder");
+  EXPECT_EQ(error(folder), "DIR: has no folder 'train', expected DIR/train/CLASS/*.jpg and DIR/val/CLASS/*.jpg");
+  fs::create_directory(folder / "train");
+  EXPECT_EQ(error(folder), "DIR/train: no classes, expected DIR/train/CLASS/*.jpg");
+  put(folder, {"train/a/1.jpg", "train/b/1.txt", "train/b/deep/2.txt"});
+  EXPECT_EQ(error(folder), "DIR/train/b: a class without images, expected *.jpg or *.jpeg there");
+  put(folder, {"train/b/1.jpg"});
+  EXPECT_EQ(error(folder, Split::test),
+            "DIR: has no folder 'val' or 'test', expected DIR/train/CLASS/*.jpg and DIR/val/CLASS/*.jpg");
+  put(folder, {"val/a/1.jpg", "val/c/1.jpg"});
+  EXPECT_EQ(error(folder, Split::test), "DIR/val/c: a class that DIR/train lacks");
+  fs::remove_all(folder / "val/c");
+  fs::create_directories(folder / "val/b");
+  EXPECT_EQ(error(folder, Split::test), "DIR/val/b: a class without images, expected *.jpg or *.jpeg there");
+}
+
+TEST(ImageFiles, ImagesThatWouldBeLeftOut) {
+  const TemporaryFolder folder;
+  put(folder, {"train/a/1.jpg", "train/2.jpg"});
+  EXPECT_EQ(error(folder), "DIR/train/2.jpg: lies in no class's folder, expected DIR/train/CLASS/2.jpg");
+  fs::remove(folder / "train/2.jpg");
+  for (const std::string name : {"train/a/3.png", "train/a/deep/3.WebP"}) {
+    put(folder, {name});
+    EXPECT_EQ(error(folder),
+              "DIR/" + name + ": only JPEG files are read (.jpg, .jpeg): convert it, or put it elsewhere");
+    fs::remove(folder / name);
+  }
+}
+
+TEST(ImageFiles, AFolderThatMayNotBeRead) {
+  const TemporaryFolder folder;
+  put(folder, {"train/a/1.jpg", "train/a/deep/1.jpg"});
+  fs::permissions(folder.path(), fs::perms::all);
+  fs::permissions(folder / "train/a/deep", fs::perms::none);
+  {
+    const Unprivileged nobody;
+    EXPECT_EQ(error(folder), "DIR/train/a/deep: cannot be listed: Permission denied");
+  }
+  fs::permissions(folder / "train/a/deep", fs::perms::all);
+}
+
+}  // namespace
+}  // namespace tandem::data

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Makes images.safetensors, the golden values of the image tests, with Pillow and torchvision.
+
+Run it where torch, torchvision, Pillow, numpy and safetensors are installed; neither the build nor the tests need them:
+
+    python3 tests/golden/make_image_golden.py
+
+Images are formulas, so the same versions give the same file. For each kind of JPEG file "kind.jpeg" (its bytes) and "kind.rgb" (what
+Pillow decodes, [H, W, 3]); for each framing of the file "photo" its numbers "framing.box" (top, left, height, width; the size; mirrored, or
+-1: the shorter side's length and the middle) and "framing.rgb".
+"""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import PIL
+import torch
+import torchvision
+import torchvision.transforms.functional as F
+from PIL import Image
+from safetensors.torch import save_file
+
+
+def picture(height, width):
+    """Smooth shades, edges and noise, [H, W, 3]."""
+    y, x = np.mgrid[0:height, 0:width]
+    noise = (x * 7919 + y * 104729 + x * y * 31) % 41
+    red = 120 + 90 * np.sin(x / 9.0) * np.cos(y / 13.0) + noise
+    green = np.where((x // 12 + y // 8) % 2 == 0, 40, 200) + noise
+    blue = 255 * (x + y) / (height + width) - noise + 60 * ((x - width / 2) ** 2 + (y - height / 2) ** 2 < (height / 3) ** 2)
+    return np.clip(np.stack([red, green, blue], axis=2), 0, 255).astype(np.uint8)
+
+
+def encode(image, **options):
+    stream = io.BytesIO()
+    image.save(stream, "JPEG", **{"quality": 85, **options})
+    return stream.getvalue()
+
+
+def with_adobe_transform(jpeg, transform):
+    """The same data said to be YCCK (2), not CMYK (0)."""
+    at = jpeg.index(b"Adobe") + 11
+    return jpeg[:at] + bytes([transform]) + jpeg[at + 1:]
+
+
+def with_luma_sampling(jpeg, factors):
+    """The same blocks in another order: of a square of 32 pixels there are as many."""
+    at = jpeg.index(b"\xff\xc0") + 11
+    return jpeg[:at] + bytes([factors]) + jpeg[at + 1:]
+
+
+def files():
+    rgb = Image.fromarray(picture(29, 43))
+    square = Image.fromarray(picture(32, 32))
+    for name, subsampling in (("444", "4:4:4"), ("422", "4:2:2"), ("420", "4:2:0")):
+        yield name, encode(rgb, subsampling=subsampling)
+    yield "440", with_luma_sampling(encode(square, subsampling="4:2:2"), 0x12)
+    yield "411", with_luma_sampling(encode(square, subsampling="4:2:0"), 0x41)
+    yield "progressive", encode(rgb, progressive=True)
+    yield "restarts", encode(rgb, restart_marker_blocks=2)
+    yield "poor", encode(rgb, quality=4)
+    yield "kept_rgb", encode(rgb, keep_rgb=True)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees
+    yield "turned", encode(rgb, exif=exif)
+    yield "grey", encode(rgb.convert("L"))
+    inks = np.concatenate([picture(29, 43), picture(29, 43)[::-1, :, :1]], axis=2)
+    cmyk = encode(Image.fromarray(inks, "CMYK"))
+    yield "cmyk", cmyk
+    yield "ycck", with_adobe_transform(cmyk, 2)
+    for name, size in (("one_pixel", (1, 1)), ("column", (97, 1)), ("row", (1, 130))):
+        yield name, encode(Image.fromarray(picture(*size)))
+    yield "photo", encode(Image.fromarray(picture(150, 201)))
+
+
+# top, left, height, width, size, mirrored
+CROPS = {"whole": (0, 0, 150, 201, 32, 0), "reduced": (13, 20, 120, 90, 32, 1), "enlarged": (140, 190, 10, 11, 24, 0),
+         "flat": (149, 0, 1, 201, 16, 1), "same": (50, 60, 32, 32, 32, 0), "one": (7, 8, 1, 1, 5, 0)}
+MIDDLES = {"middle": (36, 32), "middle_odd": (37, 32), "middle_enlarged": (171, 32), "middle_all": (20, 20)}  # shorter side, size
+
+
+def framings(photo):
+    for name, (top, left, height, width, size, mirrored) in CROPS.items():
+        image = F.resized_crop(photo, top, left, height, width, [size, size])
+        yield name, (top, left, height, width, size, mirrored), F.hflip(image) if mirrored else image
+    for name, (shorter, size) in MIDDLES.items():
+        yield name, (0, 0, *photo.size[::-1], size, -shorter), F.center_crop(F.resize(photo, [shorter]), [size])
+
+
+def main():
+    entries = {}
+    tensor = lambda values: torch.from_numpy(np.ascontiguousarray(values))
+    for name, jpeg in files():
+        entries[f"{name}.jpeg"] = tensor(np.frombuffer(jpeg, np.uint8).copy())
+        image = Image.open(io.BytesIO(jpeg)).convert("RGB")
+        if name == "photo":
+            for framing, numbers, framed in framings(image):
+                entries[f"{framing}.box"] = torch.tensor(numbers, dtype=torch.int64)
+                entries[f"{framing}.rgb"] = tensor(np.array(framed))
+        else:
+            entries[f"{name}.rgb"] = tensor(np.array(image))
+    versions = {"versions": f"Pillow {PIL.__version__}, torchvision {torchvision.__version__}"}  # one entry: their order is random
+    save_file(entries, Path(__file__).parent / "images.safetensors", metadata=versions)
+
+
+if __name__ == "__main__":
+    main()
