@@ -41,6 +41,7 @@ Variable bert_dense_activation(const Variable& x, const nn::Linear& dense, BertA
 /// One layer of the encoder.
 class BertLayer final : public nn::Module {
  public:
+  using Module::forward;  // of one Variable alone, which throws
   BertLayer(const BertConfig& config, core::Generator& random);
   /// x [N, S, D], mask [N, S] or undefined -> [N, S, D]
   Variable forward(const Variable& x, const Tensor& mask);
@@ -60,6 +61,7 @@ class BertLayer final : public nn::Module {
 
 class Bert final : public nn::Module {
  public:
+  using Module::forward;  // of one Variable alone, which throws
   /// Weights are normal with deviation initializer_range, biases 0.
   Bert(const BertConfig& config, core::Generator& random, bool with_pooler = true);
 

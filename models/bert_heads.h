@@ -13,6 +13,7 @@ namespace tandem::models {
 /// logits = layer_norm(gelu(W h)) E^T + bias, where E, the decoder, is the matrix of word embeddings.
 class BertMaskedLmHead final : public nn::Module {
  public:
+  using Module::forward;  // of one Variable alone, which throws
   BertMaskedLmHead(const BertConfig& config, core::Generator& random);
   /// hidden [P, D], word_embeddings [V, D] -> [P, V]
   Variable forward(const Variable& hidden, const Variable& word_embeddings);
@@ -27,6 +28,7 @@ class BertMaskedLmHead final : public nn::Module {
 /// The masked-LM head, with or without the head that tells whether a pair's second sentence follows its first.
 class BertForPreTraining final : public nn::Module {
  public:
+  using Module::forward;  // of one Variable alone, which throws
   BertForPreTraining(const BertConfig& config, core::Generator& random, bool next_sentence = true);
 
   struct Output {
@@ -50,6 +52,7 @@ class BertForPreTraining final : public nn::Module {
 /// logits = W dropout(pooled) + b.
 class BertForSequenceClassification final : public nn::Module {
  public:
+  using Module::forward;  // of one Variable alone, which throws
   BertForSequenceClassification(const BertConfig& config, core::Generator& random, std::int64_t labels);
   /// -> [N, labels]
   Variable forward(const BertInput& input);

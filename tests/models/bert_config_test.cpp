@@ -7,6 +7,9 @@
 namespace tandem::models {
 namespace {
 
+using testing::error_of;
+using testing::expect_contains;
+
 BertConfig parse(const std::string& text) { return parse_bert_config(text, "c.json"); }
 std::string error(const std::string& text) {
   return error_of([&] { parse(text); });

@@ -13,6 +13,8 @@ namespace {
 using core::DType;
 using core::Generator;
 using core::StateDict;
+using testing::error_of;
+using testing::expect_contains;
 using testing::expect_near;
 using testing::GoldenFile;
 

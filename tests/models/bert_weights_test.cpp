@@ -10,6 +10,7 @@ namespace {
 
 using core::StateDict;
 using core::Tensor;
+using testing::error_of;
 
 class BertWeights : public ::testing::Test {
  protected:
