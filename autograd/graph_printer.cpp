@@ -8,7 +8,6 @@
 #include "tandem/autograd/node.h"
 
 namespace tandem::autograd {
-namespace {
 
 std::vector<const Node*> nodes_newest_first(const Variable& root) {
   std::vector<const Node*> found, unexplored;
@@ -26,6 +25,8 @@ std::vector<const Node*> nodes_newest_first(const Variable& root) {
   std::sort(found.begin(), found.end(), [](const Node* a, const Node* b) { return a->sequence() > b->sequence(); });
   return found;
 }
+
+namespace {
 
 // Numbers from 0 by creation, whatever else the process has made.
 std::map<const Node*, std::size_t> numbered(const std::vector<const Node*>& newest_first) {

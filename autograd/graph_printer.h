@@ -3,10 +3,14 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tandem/autograd/variable.h"
 
 namespace tandem::autograd {
+
+/// The nodes that `root` hangs on, in the order in which backward will run them. They live as long as `root` does.
+std::vector<const Node*> nodes_newest_first(const Variable& root);
 
 /// Names leaves in the output ("fc1.weight"); an empty result means it knows no name.
 using LeafName = std::function<std::string(const Variable& leaf)>;

@@ -22,16 +22,6 @@ std::vector<ReducedParameter> trained_parameters(const nn::Module& module) {
   return trained;
 }
 
-BucketLimits limits_of(const DataParallelOptions& options) {
-  const auto bytes = [](const char* name, double megabytes) {
-    if (!(megabytes >= 0 && std::isfinite(megabytes)))
-      core::fail("DistributedDataParallel: {} is {}, needed a number, at least 0", name, megabytes);
-    return static_cast<std::size_t>(std::min(megabytes, 1e9) * (1 << 20));
-  };
-  return {.cap = bytes("bucket_cap_mb", options.bucket_cap_mb),
-          .first = bytes("first_bucket_mb", options.first_bucket_mb)};
-}
-
 UnusedMode unused_mode(const DataParallelOptions& options) {
   if (options.static_graph) return UnusedMode::as_at_first;
   return options.find_unused_parameters ? UnusedMode::found : UnusedMode::forbidden;
@@ -61,6 +51,16 @@ std::string describe(const char* what, const std::string& name, const Tensor& te
 }
 
 }  // namespace
+
+BucketLimits limits_of(const DataParallelOptions& options) {
+  const auto bytes = [](const char* name, double megabytes) {
+    if (!(megabytes >= 0 && std::isfinite(megabytes)))
+      core::fail("DistributedDataParallel: {} is {}, needed a number, at least 0", name, megabytes);
+    return static_cast<std::size_t>(std::min(megabytes, 1e9) * (1 << 20));
+  };
+  return {.cap = bytes("bucket_cap_mb", options.bucket_cap_mb),
+          .first = bytes("first_bucket_mb", options.first_bucket_mb)};
+}
 
 DistributedDataParallel::DistributedDataParallel(nn::Module& module, const std::shared_ptr<ProcessGroup>& group,
                                                  const DataParallelOptions& options)

@@ -40,6 +40,9 @@ struct DataParallelOptions {
   std::shared_ptr<CommHook> comm_hook = {};  ///< none: sums as they lie (comm_hook.h)
 };
 
+/// What the options' MiB are in bytes. Throws Error where they are not numbers of at least 0.
+BucketLimits limits_of(const DataParallelOptions& options);
+
 class DistributedDataParallel {
  public:
   /// Collective. Compares the modules of all ranks, then gives all of them rank 0's parameters and buffers. `module`

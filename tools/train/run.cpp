@@ -11,6 +11,7 @@
 #include "tools/train/pretrained.h"
 #include "tools/train/ranks.h"
 #include "tools/train/run_folder.h"
+#include "tools/train/summary.h"
 #include "tools/train/trainer.h"
 
 namespace tandem::train {
@@ -117,6 +118,12 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   TrainingState state = initial_state(settings, data, length);
   const auto checkpoint = resume(given, ranks, data, length, state);
   verify_ranks(ranks, data, state);
+  if (settings.summary) {
+    if (ranks.is_first()) print_overview(settings, ranks, data, length, state, checkpoint);
+    if (ranks.is_first()) print_summary(settings, data, state);
+    ranks.world().leave();
+    return 0;
+  }
   RunFolder folder(settings);
   Metrics metrics = folder.begin(state.step());
   if (ranks.is_first()) print_overview(settings, ranks, data, length, state, checkpoint);

@@ -243,8 +243,7 @@ void add_optimization(Table& table, Settings& s) {
   table.row("weight-decay", s.weight_decay, not_negative(),
             "Pull towards zero [adamw, lamb: 0.01; lars: 0.0001; else 0]");
   table.row("decay", s.decay, one_of({"all", "matrices"}),
-            "What it pulls on, and lars and lamb adapt to [lars, lamb, of a BERT: matrices; else all]; matrices: not "
-            "norms and biases");
+            "What it pulls on, and what lars and lamb adapt to [all; lars, lamb, BERTs: matrices, not norms and biases]");
   table.row("clip-grad-norm", s.clip_grad_norm, above_zero(), "Largest norm of all gradients together [none]");
   table.row("label-smoothing", s.label_smoothing, fraction(1, true), "Share of the target spread over all classes [0]");
   table.row("lr-schedule", s.lr_schedule, one_of({"constant", "linear", "cosine", "step"}),
@@ -289,6 +288,10 @@ void add_files(Table& table, Settings& s) {
             "Updates between checkpoints [each epoch]; one at the end; the newest three are kept");
   table.row("resume", s.resume, on_or_off(), "Continue from the newest checkpoint, where there is one").is_of_one_call =
       true;
+  table
+      .row("summary", s.summary, on_or_off(),
+           "Only print layers, multiply-adds, memory and buckets; nothing is trained or written")
+      .is_of_one_call = true;
   table
       .row("progress", s.progress, one_of({"auto", "plain", "terminal", "none"}),
            "terminal: one line that changes, plain: a line every few seconds [auto: by what stdout is]")

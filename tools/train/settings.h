@@ -71,7 +71,7 @@ struct Settings {
   // The run.
   std::optional<std::string> config, out, metrics, profile_out, checkpoint_dir;
   std::optional<std::int64_t> checkpoint_every;
-  bool overwrite = false, resume = false;
+  bool overwrite = false, resume = false, summary = false;
   std::string progress = "auto";
 };
 

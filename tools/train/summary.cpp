@@ -1,0 +1,158 @@
+#include "tools/train/summary.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tandem/core/allocator.h"
+#include "tandem/distributed/distributed_data_parallel.h"
+#include "tools/train/layers.h"
+#include "tools/train/overview.h"
+#include "tools/train/text_table.h"
+
+namespace tandem::train {
+namespace {
+
+// Of a larger batch this many samples are measured.
+constexpr std::int64_t kMeasured = 16;
+
+std::string readable(std::size_t bytes) {
+  const char* unit = "B";
+  auto amount = static_cast<double>(bytes);
+  for (const char* larger : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (amount < 1024) break;
+    amount /= 1024;
+    unit = larger;
+  }
+  return unit[0] == 'B' ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", amount, unit);
+}
+
+// The first samples in training mode, and again the first where there are fewer.
+nn::Variable forward(const DataSource& data, nn::Module& model, std::int64_t rows) {
+  std::vector<std::int64_t> indices;
+  for (std::int64_t row = 0; row < rows; ++row) indices.push_back(row % data.train->size());
+  model.train();
+  return model.forward(data.train->read(indices).input.to(model.parameters().front().dtype()));
+}
+
+std::vector<Layer> read_layers(const DataSource& data, nn::Module& model, std::int64_t batch_size) {
+  const auto parameters = model.named_parameters();
+  const auto of = [&](std::int64_t rows) { return layers_of(forward(data, model, rows), parameters); };
+  return layers_for(batch_size, of(2), of(3));
+}
+
+std::string shown(std::int64_t number) { return number == 0 ? "-" : with_commas(number); }
+
+void print_layers(const std::vector<Layer>& layers, std::int64_t batch_size) {
+  TextTable table({Align::left, Align::left, Align::left, Align::right, Align::right});
+  table.add({"layer", "operator", "output", "parameters", "multiply-adds"});
+  std::int64_t parameters = 0, multiply_adds = 0;
+  bool all_known = true;
+  for (const Layer& layer : layers) {
+    parameters += layer.parameters;
+    multiply_adds += layer.multiply_adds.value_or(0);
+    all_known = all_known && layer.multiply_adds;
+    const bool is_used = !layer.op.empty();
+    table.add({layer.module, is_used ? layer.op : "not used", is_used ? layer.output.str() : "-",
+               layer.has_parameters && layer.parameters == 0 ? "shared" : shown(layer.parameters),
+               layer.multiply_adds ? shown(*layer.multiply_adds) : "?"});
+  }
+  table.add({"total", "", "", with_commas(parameters), (all_known ? "" : "at least ") + with_commas(multiply_adds)});
+  fmt::print("\nlayers: outputs for a batch of {}, multiply-adds of one sample\n{}", batch_size, table.str());
+}
+
+// What a forward leaves in memory until backward has passed, its output included.
+std::size_t measure_saved(const DataSource& data, nn::Module& model, std::int64_t rows) {
+  const auto in_use = [] { return core::cpu_allocator().statistics().in_use; };
+  const std::size_t before = in_use();
+  const nn::Variable output = forward(data, model, rows);
+  return in_use() - before;
+}
+
+struct Bucket {
+  std::size_t bytes = 0;
+  std::vector<std::string> parameters;
+};
+
+/// As DistributedDataParallel makes them, in the order in which they are reduced.
+std::vector<Bucket> plan_buckets(const Settings& settings, const nn::Module& model) {
+  std::vector<std::string> names;
+  std::vector<nn::Variable> parameters;
+  for (const auto& [name, variable] : model.named_parameters()) {
+    if (!variable.requires_grad()) continue;
+    names.push_back(name);
+    parameters.push_back(variable);
+  }
+  const auto limits =
+      distributed::limits_of({.bucket_cap_mb = settings.bucket_cap_mb, .first_bucket_mb = settings.first_bucket_mb});
+  std::vector<Bucket> plan;
+  for (const auto& members :
+       distributed::assign_buckets(parameters, distributed::reverse_order(parameters.size()), limits)) {
+    Bucket& bucket = plan.emplace_back();
+    std::vector<nn::Variable> in_it;
+    for (const std::size_t i : members) {
+      bucket.parameters.push_back(names[i]);
+      in_it.push_back(parameters[i]);
+    }
+    bucket.bytes =
+        static_cast<std::size_t>(distributed::slot_offsets(in_it).back()) * core::item_size(in_it.front().dtype());
+  }
+  return plan;
+}
+
+void print_memory(const Settings& settings, const DataSource& data, const TrainingState& state,
+                  const std::vector<Bucket>& plan, std::int64_t batch_size) {
+  TextTable table({Align::left, Align::right, Align::left});
+  std::size_t total = 0;
+  const auto add = [&](const char* kind, std::size_t bytes, std::string remark) {
+    table.add({kind, readable(bytes), std::move(remark)});
+    total += bytes;
+  };
+  std::size_t parameters = 0, gradients = 0, buffers = 0;
+  for (const nn::Variable& parameter : state.model->parameters()) parameters += parameter.data().bytes();
+  for (const Bucket& bucket : plan) gradients += bucket.bytes;
+  for (const nn::NamedBuffer& buffer : state.model->named_buffers()) buffers += buffer.tensor->bytes();
+  std::vector<const char*> remembered = state.optimizer->state_kinds();
+  if (settings.momentum == 0) remembered.clear();  // there is a velocity only where it is needed
+  const std::int64_t rows = std::min(batch_size, kMeasured);
+  const std::size_t of_row = measure_saved(data, *state.model, rows) / static_cast<std::size_t>(rows);
+
+  add("parameters", parameters, "");
+  add("gradients", gradients, "they lie in the buckets, which are sent as they are");
+  add("optimizer state", remembered.size() * parameters, fmt::format("{}", fmt::join(remembered, ", ")));
+  add("buffers", buffers, "");
+  add("saved by forward", of_row * static_cast<std::size_t>(batch_size),
+      fmt::format("measured with {} samples{}", rows, rows < batch_size ? fmt::format(" of {}", batch_size) : ""));
+  table.add({"total", readable(total), "beside it, gradients of outputs while backward runs"});
+  fmt::print("\nmemory of a rank\n{}", table.str());
+}
+
+void print_buckets(const Settings& settings, const std::vector<Bucket>& plan) {
+  TextTable table({Align::right, Align::right, Align::right, Align::left, Align::left});
+  table.add({"bucket", "bytes", "parameters", "first", "last"});
+  for (std::size_t b = 0; b < plan.size(); ++b)
+    table.add({std::to_string(b), with_commas(static_cast<std::int64_t>(plan[b].bytes)),
+               std::to_string(plan[b].parameters.size()), plan[b].parameters.front(), plan[b].parameters.back()});
+  const std::string limits = settings.bucket_cap_mb == 0
+                                 ? "each gradient alone"
+                                 : fmt::format("closed once they hold {} MiB, the first {} MiB", settings.bucket_cap_mb,
+                                               std::min(settings.first_bucket_mb, settings.bucket_cap_mb));
+  fmt::print("\nbuckets of gradients, in order of reduction: {}\n{}", limits, table.str());
+  if (settings.bucket_order == "observed")
+    fmt::print("  after the first update they are made anew, in the order in which gradients arrived\n");
+}
+
+}  // namespace
+
+void print_summary(const Settings& settings, const DataSource& data, const TrainingState& state) {
+  const std::int64_t batch_size = std::min(settings.batch_size, data.train->size());
+  const std::vector<Bucket> plan = plan_buckets(settings, *state.model);
+  print_layers(read_layers(data, *state.model, batch_size), batch_size);
+  print_memory(settings, data, state, plan, batch_size);
+  print_buckets(settings, plan);
+  std::fflush(stdout);
+}
+
+}  // namespace tandem::train
