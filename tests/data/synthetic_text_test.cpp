@@ -9,6 +9,8 @@
 namespace tandem::data {
 namespace {
 
+using testing::error_of;
+
 std::vector<std::int64_t> range(std::int64_t n) {
   std::vector<std::int64_t> indices(static_cast<std::size_t>(n));
   std::iota(indices.begin(), indices.end(), 0);

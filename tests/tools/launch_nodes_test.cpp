@@ -8,9 +8,7 @@ namespace {
 // Two launchers, as on two machines.
 class LaunchNodesTest : public LaunchTest {
  protected:
-  LaunchNodesTest() {
-    fs::create_directory(folder_ / "other");
-  }
+  LaunchNodesTest() { fs::create_directory(folder_ / "other"); }
 
   std::vector<std::string> node(const std::string& rank, const std::string& script, const std::string& ranks = "1") {
     return shell({"-n", ranks, "--nnodes", "2", "--node-rank", rank, "--master-addr", "127.0.0.1", "--master-port",

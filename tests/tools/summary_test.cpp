@@ -25,11 +25,12 @@ TEST_F(Summary, of_mlp_line_by_line) {
   expect_contains(outcome.output, "train\n  model       mlp, 203,530 parameters\n");
   expect_contains(outcome.output,
                   "\nlayers: outputs for a batch of 32, multiply-adds of one sample\n"
-                  "  layer  operator  output     parameters  multiply-adds\n"
-                  "  fc1    linear    [32, 256]     200,960        200,704\n"
-                  "         relu      [32, 256]           -              -\n"
-                  "  fc2    linear    [32, 10]        2,570          2,560\n"
-                  "  total                          203,530        203,264\n"
+                  "  layer  operator       output     parameters  multiply-adds\n"
+                  "  fc1    linear         [32, 256]     200,960        200,704\n"
+                  "         relu           [32, 256]           -              -\n"
+                  "  fc2    linear         [32, 10]        2,570          2,560\n"
+                  "         cross_entropy  []                  -              -\n"
+                  "  total                               203,530        203,264\n"
                   "\n"
                   "memory of a rank\n"
                   "  parameters        795.0 KiB\n"
@@ -45,10 +46,10 @@ TEST_F(Summary, of_mlp_line_by_line) {
 
 TEST_F(Summary, of_convnet) {
   const Outcome outcome = train_well(std::string(kSynthetic) + "--model convnet --batch-size 8 --momentum 0");
-  expect_contains(outcome.output, "  conv1  conv2d      [8, 32, 26, 26]         320        194,688\n");
-  expect_contains(outcome.output, "  conv2  conv2d      [8, 64, 24, 24]      18,496     10,616,832\n");
-  expect_contains(outcome.output, "         max_pool2d  [8, 64, 12, 12]           -              -\n");
-  expect_contains(outcome.output, "  total                                1,199,882     11,992,448\n");
+  expect_contains(outcome.output, "  conv1  conv2d         [8, 32, 26, 26]         320        194,688\n");
+  expect_contains(outcome.output, "  conv2  conv2d         [8, 64, 24, 24]      18,496     10,616,832\n");
+  expect_contains(outcome.output, "         max_pool2d     [8, 64, 12, 12]           -              -\n");
+  expect_contains(outcome.output, "  total                                   1,199,882     11,992,448\n");
   expect_contains(outcome.output, "  optimizer state        0 B\n");
   expect_contains(outcome.output, "measured with 8 samples\n");
 }
@@ -75,7 +76,7 @@ TEST_F(Summary, fp64_takes_twice_the_memory) {
   const Outcome outcome = train_well(std::string(kSynthetic) + "--model mlp --precision fp64 --optimizer lars");
   expect_contains(outcome.output, "  parameters          1.6 MiB\n");
   expect_contains(outcome.output, "  optimizer state     1.6 MiB  momentum_buffer\n");
-  expect_contains(outcome.output, "  fc1    linear    [64, 256]     200,960        200,704\n");
+  expect_contains(outcome.output, "  fc1    linear         [64, 256]     200,960        200,704\n");
 }
 
 /// The plan that --profile-out reports: of each bucket in turn bytes, number of parameters, first and last name.

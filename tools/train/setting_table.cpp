@@ -242,8 +242,9 @@ void add_optimization(Table& table, Settings& s) {
   table.row("nesterov", s.nesterov, on_or_off(), "Nesterov's momentum, of sgd");
   table.row("weight-decay", s.weight_decay, not_negative(),
             "Pull towards zero [adamw, lamb: 0.01; lars: 0.0001; else 0]");
-  table.row("decay", s.decay, one_of({"all", "matrices"}),
-            "What it pulls on, and what lars and lamb adapt to [all; lars, lamb, BERTs: matrices, not norms and biases]");
+  table.row(
+      "decay", s.decay, one_of({"all", "matrices"}),
+      "What it pulls on, and what lars and lamb adapt to [all; lars, lamb, BERTs: matrices, not norms and biases]");
   table.row("clip-grad-norm", s.clip_grad_norm, above_zero(), "Largest norm of all gradients together [none]");
   table.row("label-smoothing", s.label_smoothing, fraction(1, true), "Share of the target spread over all classes [0]");
   table.row("lr-schedule", s.lr_schedule, one_of({"constant", "linear", "cosine", "step"}),

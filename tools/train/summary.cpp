@@ -8,8 +8,8 @@
 
 #include "tandem/core/allocator.h"
 #include "tandem/distributed/distributed_data_parallel.h"
+#include "tools/train/format.h"
 #include "tools/train/layers.h"
-#include "tools/train/overview.h"
 #include "tools/train/text_table.h"
 
 namespace tandem::train {
@@ -29,17 +29,19 @@ std::string readable(std::size_t bytes) {
   return unit[0] == 'B' ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", amount, unit);
 }
 
-// The first samples in training mode, and again the first where there are fewer.
-nn::Variable forward(const DataSource& data, nn::Module& model, std::int64_t rows) {
+// The loss of the first samples in training mode, and again the first where there are fewer.
+nn::Variable forward(const DataSource& data, Task& task, std::int64_t rows) {
   std::vector<std::int64_t> indices;
   for (std::int64_t row = 0; row < rows; ++row) indices.push_back(row % data.train->size());
-  model.train();
-  return model.forward(data.train->read(indices).input.to(model.parameters().front().dtype()));
+  task.model()->train();
+  nn::Variable loss;
+  for (const nn::Variable& sum : task.loss_sums(data.train->read(indices))) loss = loss.defined() ? loss + sum : sum;
+  return loss;
 }
 
-std::vector<Layer> read_layers(const DataSource& data, nn::Module& model, std::int64_t batch_size) {
-  const auto parameters = model.named_parameters();
-  const auto of = [&](std::int64_t rows) { return layers_of(forward(data, model, rows), parameters); };
+std::vector<Layer> read_layers(const DataSource& data, Task& task, std::int64_t batch_size) {
+  const auto parameters = task.model()->named_parameters();
+  const auto of = [&](std::int64_t rows) { return layers_of(forward(data, task, rows), parameters); };
   return layers_for(batch_size, of(2), of(3));
 }
 
@@ -63,11 +65,11 @@ void print_layers(const std::vector<Layer>& layers, std::int64_t batch_size) {
   fmt::print("\nlayers: outputs for a batch of {}, multiply-adds of one sample\n{}", batch_size, table.str());
 }
 
-// What a forward leaves in memory until backward has passed, its output included.
-std::size_t measure_saved(const DataSource& data, nn::Module& model, std::int64_t rows) {
+// What a forward leaves in memory until backward has passed, the batch and the loss included.
+std::size_t measure_saved(const DataSource& data, Task& task, std::int64_t rows) {
   const auto in_use = [] { return core::cpu_allocator().statistics().in_use; };
   const std::size_t before = in_use();
-  const nn::Variable output = forward(data, model, rows);
+  const nn::Variable loss = forward(data, task, rows);
   return in_use() - before;
 }
 
@@ -117,7 +119,7 @@ void print_memory(const Settings& settings, const DataSource& data, const Traini
   std::vector<const char*> remembered = state.optimizer->state_kinds();
   if (settings.momentum == 0) remembered.clear();  // there is a velocity only where it is needed
   const std::int64_t rows = std::min(batch_size, kMeasured);
-  const std::size_t of_row = measure_saved(data, *state.model, rows) / static_cast<std::size_t>(rows);
+  const std::size_t of_row = measure_saved(data, *state.task, rows) / static_cast<std::size_t>(rows);
 
   add("parameters", parameters, "");
   add("gradients", gradients, "they lie in the buckets, which are sent as they are");
@@ -149,7 +151,7 @@ void print_buckets(const Settings& settings, const std::vector<Bucket>& plan) {
 void print_summary(const Settings& settings, const DataSource& data, const TrainingState& state) {
   const std::int64_t batch_size = std::min(settings.batch_size, data.train->size());
   const std::vector<Bucket> plan = plan_buckets(settings, *state.model);
-  print_layers(read_layers(data, *state.model, batch_size), batch_size);
+  print_layers(read_layers(data, *state.task, batch_size), batch_size);
   print_memory(settings, data, state, plan, batch_size);
   print_buckets(settings, plan);
   std::fflush(stdout);
