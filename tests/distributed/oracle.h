@@ -4,6 +4,7 @@
 // evenly by nothing, so that ranks have unequal shares, or none.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,6 +27,9 @@ struct OracleCase {
   core::DType dtype = core::DType::float64;
   DataParallelOptions options = {};
   std::int64_t batch = 2;  ///< rows of a rank's micro-step
+  core::Shape sample{1, 28, 28};
+  /// The model in its training mode, of the given seed; by default what `model` names.
+  std::function<std::shared_ptr<nn::Module>(std::uint64_t seed)> make = {};
 };
 
 constexpr int kSteps = 3;
@@ -41,7 +45,8 @@ struct Trained {
 struct Rows {
   Tensor input, target;
 
-  Rows(std::int64_t count, int step, core::DType dtype) : input(Tensor::empty({count, 1, 28, 28}, {.dtype = dtype})) {
+  Rows(const OracleCase& c, std::int64_t count, int step)
+      : input(Tensor::empty({count, c.sample[0], c.sample[1], c.sample[2]}, {.dtype = c.dtype})) {
     core::fill_normal(input, 0, 1, core::RandomContext{.seed = 3, .step = static_cast<std::uint32_t>(step)}.stream(0));
     std::vector<std::int64_t> classes;
     for (std::int64_t row = 0; row < count; ++row) classes.push_back((row * 7 + step) % 10);
@@ -50,7 +55,7 @@ struct Rows {
 };
 
 inline std::shared_ptr<nn::Module> oracle_model(const OracleCase& c, std::uint64_t seed) {
-  auto model = models::make_model(c.model, {.seed = seed});
+  auto model = c.make ? c.make(seed) : models::make_model(c.model, {.seed = seed});
   model->to(c.dtype);
   for (nn::Module* module : model->modules())
     if (auto* dropout = dynamic_cast<nn::Dropout*>(module)) dropout->set_p(0);
@@ -82,7 +87,7 @@ inline Trained train_alone(const OracleCase& c) {
   const auto model = oracle_model(c, /*seed=*/0);
   optim::Sgd sgd = oracle_optimizer(*model);
   for (int step = 0; step < kSteps; ++step) {
-    const Rows rows(rows_of_update(c), step, c.dtype);
+    const Rows rows(c, rows_of_update(c), step);
     sgd.zero_grad();
     nn::cross_entropy(model->forward(rows.input), rows.target).backward();
     sgd.step();
@@ -100,7 +105,7 @@ inline Trained train_rank(const OracleCase& c, const std::shared_ptr<ProcessGrou
   Trained trained;
   for (int step = 0; step < kSteps; ++step) {
     const std::int64_t count = rows_of_update(c), global_batch = c.ranks * c.batch;
-    const Rows rows(count, step, c.dtype);
+    const Rows rows(c, count, step);
     sgd.zero_grad();
     for (int m = 0; m < c.micro_steps; ++m) {
       const std::int64_t begin = m * global_batch + group->rank(), end = std::min(count, (m + 1) * global_batch);

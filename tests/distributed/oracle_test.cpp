@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "tandem/autograd/engine.h"
+#include "tandem/nn/batch_norm2d.h"
 
 namespace tandem::distributed {
 namespace {
@@ -148,6 +149,34 @@ INSTANTIATE_TEST_SUITE_P(Threads, Product,
                          [](const auto& tested) {
                            return fmt::format("{}_{}_ranks_{}_micro_steps", std::get<0>(tested.param),
                                               std::get<1>(tested.param), std::get<2>(tested.param));
+                         });
+
+/// Batch norms keep their statistics, as in fine-tuning: with those of the batch, ranks would not be one process.
+std::shared_ptr<nn::Module> frozen_resnet18(std::uint64_t seed) {
+  auto model =
+      models::make_model("resnet18", {.seed = seed, .classes = 10, .in_channels = 1, .stem = models::Stem::small});
+  for (nn::Module* module : model->modules())
+    if (dynamic_cast<nn::BatchNorm2d*>(module)) module->eval();
+  return model;
+}
+
+/// Ranks, micro-steps, whether unused parameters are looked for.
+class FrozenResNet : public testing::TestWithParam<std::tuple<int, int, bool>> {};
+
+TEST_P(FrozenResNet, ranks_train_as_one_process) {
+  OracleCase c{.sample = {1, 4, 4}, .make = frozen_resnet18};
+  std::tie(c.ranks, c.micro_steps, c.options.find_unused_parameters) = GetParam();
+  expect_as_one_process(c, train_alone(c));
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, FrozenResNet,
+                         testing::Values(std::tuple{1, 1, false}, std::tuple{2, 1, false}, std::tuple{2, 2, true},
+                                         std::tuple{3, 1, true}, std::tuple{3, 1, false}, std::tuple{4, 1, false},
+                                         std::tuple{4, 1, true}),
+                         [](const auto& tested) {
+                           return fmt::format("{}_ranks_{}_micro_steps{}", std::get<0>(tested.param),
+                                              std::get<1>(tested.param),
+                                              std::get<2>(tested.param) ? "_find_unused" : "");
                          });
 
 }  // namespace
