@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "tandem/data/file.h"
 
@@ -66,10 +65,10 @@ class Decoder {
       jpeg_start_decompress(&state_);
       std::array<JSAMPROW, 8> rows;
       while (state_.output_scanline < state_.output_height) {
-        for (std::size_t i = 0; i < rows.size(); ++i)
+        const auto count = std::min<std::size_t>(rows.size(), state_.output_height - state_.output_scanline);
+        for (std::size_t i = 0; i < count; ++i)
           rows[i] = out + (state_.output_scanline + static_cast<std::int64_t>(i)) * width() * kPixelBytes;
-        const auto left = static_cast<std::size_t>(state_.output_height - state_.output_scanline);
-        jpeg_read_scanlines(&state_, rows.data(), static_cast<JDIMENSION>(std::min(left, rows.size())));
+        jpeg_read_scanlines(&state_, rows.data(), static_cast<JDIMENSION>(count));
       }
       jpeg_finish_decompress(&state_);
     });

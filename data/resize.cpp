@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <string>
+#include <vector>
 
 #include "tandem/core/error.h"
 #include "tandem/data/pixels.h"
@@ -16,8 +15,7 @@ using core::Tensor;
 constexpr int kPrecision = 22;  // binary digits of a weight; with 8 of a pixel a sum fits into 31
 constexpr std::int32_t kHalf = 1 << (kPrecision - 1);
 
-// A pixel, as bytes and as numbers to compute with.
-using PixelBytes = std::uint8_t __attribute__((vector_size(kPixelBytes)));
+// Numbers to compute with: the channels of a pixel at once.
 using Pixel = std::int32_t __attribute__((vector_size(kPixelBytes * sizeof(std::int32_t))));
 
 // One axis: which inputs each of the outputs [first, first + count) is the mean of.
@@ -39,6 +37,9 @@ struct Axis {
   std::vector<std::int32_t> weights;  // [outputs, most]
 };
 
+// Up where two are as near.
+std::int64_t nearest(double value) { return static_cast<std::int64_t>(std::floor(value + 0.5)); }
+
 Axis::Axis(std::int64_t inputs, std::int64_t outputs, std::int64_t first, std::int64_t count) {
   const double step = static_cast<double>(inputs) / static_cast<double>(outputs);
   const double reach = std::max(step, 1.0);  // of the triangle, to either side
@@ -47,8 +48,8 @@ Axis::Axis(std::int64_t inputs, std::int64_t outputs, std::int64_t first, std::i
   std::vector<double> exact(static_cast<std::size_t>(most));
   for (std::int64_t output = first; output < first + count; ++output) {
     const double center = (static_cast<double>(output) + 0.5) * step;
-    const auto begin = std::max<std::int64_t>(static_cast<std::int64_t>(center - reach + 0.5), 0);
-    const auto end = std::min(static_cast<std::int64_t>(center + reach + 0.5), inputs);
+    const auto begin = std::max(nearest(center - reach), std::int64_t{0});
+    const auto end = std::min(nearest(center + reach), inputs);
     double sum = 0;
     for (std::int64_t i = begin; i < end; ++i) {
       const double distance = std::abs(static_cast<double>(i) - center + 0.5) / reach;
@@ -56,25 +57,37 @@ Axis::Axis(std::int64_t inputs, std::int64_t outputs, std::int64_t first, std::i
     }
     std::int32_t* rounded = weights.data() + (output - first) * most;
     for (std::int64_t i = 0; i < end - begin; ++i)
-      rounded[i] = static_cast<std::int32_t>(exact[static_cast<std::size_t>(i)] / sum * (1 << kPrecision) + 0.5);
+      rounded[i] = static_cast<std::int32_t>(nearest(exact[static_cast<std::size_t>(i)] / sum * (1 << kPrecision)));
     windows.push_back({.begin = begin, .size = end - begin});
   }
 }
 
-// `row` [inputs, 4] to `out` [outputs, 4].
-void resize_row(const std::uint8_t* row, const Axis& axis, std::uint8_t* out) {
+// `row` [inputs] to `sums` [outputs], still to be rounded.
+void resize_row(const Pixel* row, const Axis& axis, Pixel* sums) {
   for (std::int64_t x = 0; x < axis.outputs(); ++x) {
     const Axis::Window window = axis.windows[static_cast<std::size_t>(x)];
     const std::int32_t* weights = axis.weights_of(x);
-    const std::uint8_t* from = row + window.begin * kPixelBytes;
     Pixel sum = Pixel{} + kHalf;
-    for (std::int64_t i = 0; i < window.size; ++i) {
-      PixelBytes bytes;
-      std::memcpy(&bytes, from + i * kPixelBytes, kPixelBytes);
-      sum += __builtin_convertvector(bytes, Pixel) * weights[i];
-    }
-    const PixelBytes rounded = __builtin_convertvector(sum >> kPrecision, PixelBytes);
-    std::memcpy(out + x * kPixelBytes, &rounded, kPixelBytes);
+    for (std::int64_t i = 0; i < window.size; ++i) sum += row[window.begin + i] * weights[i];
+    sums[x] = sum;
+  }
+}
+
+void round_sums(const std::int32_t* sums, std::int64_t n, std::uint8_t* out) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<std::uint8_t>(sums[i] >> kPrecision);
+}
+
+// `rows` rows of pixels from `image` on, `stride` bytes apart, to `out` [rows, outputs].
+void resize_rows(const std::uint8_t* image, std::int64_t rows, std::int64_t stride, const Axis& axis,
+                 std::uint8_t* out) {
+  const std::int64_t begin = axis.begin() * kPixelBytes, end = axis.end() * kPixelBytes;
+  std::vector<Pixel> row(static_cast<std::size_t>(axis.end())), sums(static_cast<std::size_t>(axis.outputs()));
+  auto* row_numbers = reinterpret_cast<std::int32_t*>(row.data());
+  const std::int64_t out_bytes = axis.outputs() * kPixelBytes;
+  for (std::int64_t y = 0; y < rows; ++y, image += stride, out += out_bytes) {
+    std::copy(image + begin, image + end, row_numbers + begin);
+    resize_row(row.data(), axis, sums.data());
+    round_sums(reinterpret_cast<const std::int32_t*>(sums.data()), out_bytes, out);
   }
 }
 
@@ -84,7 +97,7 @@ void mean_of_rows(const std::uint8_t* rows, const std::int32_t* weights, std::in
   std::fill_n(sums, bytes, kHalf);
   for (std::int64_t row = 0; row < count; ++row, rows += bytes)
     for (std::int64_t i = 0; i < bytes; ++i) sums[i] += weights[row] * rows[i];
-  for (std::int64_t i = 0; i < bytes; ++i) out[i] = static_cast<std::uint8_t>(sums[i] >> kPrecision);
+  round_sums(sums, bytes, out);
 }
 
 void check_inside(const char* what, const Box& box, std::int64_t height, std::int64_t width) {
@@ -113,8 +126,7 @@ Tensor resize(const Tensor& image, const Framing& framing) {
   Tensor narrow = Tensor::empty({down.end() - down.begin(), part.width, kPixelBytes}, {.dtype = core::DType::uint8});
   auto* narrow_rows = narrow.mutable_data<std::uint8_t>();
   const std::uint8_t* corner = image.data<std::uint8_t>() + from.top * image_row_bytes + from.left * kPixelBytes;
-  for (std::int64_t y = 0; y < narrow.size(0); ++y)
-    resize_row(corner + (down.begin() + y) * image_row_bytes, across, narrow_rows + y * row_bytes);
+  resize_rows(corner + down.begin() * image_row_bytes, narrow.size(0), image_row_bytes, across, narrow_rows);
 
   Tensor result = Tensor::empty({part.height, part.width, kPixelBytes}, {.dtype = core::DType::uint8});
   auto* out = result.mutable_data<std::uint8_t>();

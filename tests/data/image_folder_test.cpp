@@ -15,12 +15,12 @@ using core::Shape;
 class ImageFolderTest : public ::testing::Test {
  protected:
   ImageFolderTest() {
-    for (const char* name : {"train/a", "train/b", "val/b"}) std::filesystem::create_directories(folder / name);
-    folder.put("train/a/1.jpg", golden.file("photo"));
-    folder.put("train/a/2.JPG", golden.file("420"));
-    folder.put("train/b/3.jpeg", golden.file("grey"));
-    folder.put("train/b/4.jpg", golden.file("cmyk"));
-    folder.put("val/b/5.jpg", golden.file("photo"));
+    for (const char* name : {"train/a", "train/b", "val/b"}) std::filesystem::create_directories(folder_ / name);
+    folder_.put("train/a/1.jpg", golden_.file("photo"));
+    folder_.put("train/a/2.JPG", golden_.file("420"));
+    folder_.put("train/b/3.jpeg", golden_.file("grey"));
+    folder_.put("train/b/4.jpg", golden_.file("cmyk"));
+    folder_.put("val/b/5.jpg", golden_.file("photo"));
   }
 
   static std::vector<float> floats(const ImageFolder& images, std::vector<std::int64_t> indices,
@@ -28,13 +28,13 @@ class ImageFolderTest : public ::testing::Test {
     return images.read(indices, context).input.to_vector<float>();
   }
   std::string reading_error(const std::string& bytes) {
-    folder.put("train/a/1.jpg", bytes);
-    const ImageFolder images(folder.path(), Split::train);
+    folder_.put("train/a/1.jpg", bytes);
+    const ImageFolder images(folder_.path(), Split::train);
     return error_of([&] { images.read(range(4)); });
   }
 
-  GoldenImages golden;
-  TemporaryFolder folder;
+  GoldenImages golden_;
+  TemporaryFolder folder_;
 };
 
 // [S, S, 3] bytes to [3, S, S] floats.
@@ -47,21 +47,21 @@ std::vector<float> normalized_planes(const Tensor& rgb) {
 }
 
 TEST_F(ImageFolderTest, EvaluationIsTorchvisions) {
-  const ImageFolder val(folder.path(), Split::test, {.image_size = 32});
+  const ImageFolder val(folder_.path(), Split::test, {.image_size = 32});
   EXPECT_EQ(val.size(), 1);
   EXPECT_EQ(val.classes(), 2);
   EXPECT_EQ(val.class_names(), (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(val.path(0), folder / "val/b/5.jpg");
+  EXPECT_EQ(val.path(0), folder_ / "val/b/5.jpg");
   const Batch batch = val.read(range(1));
   EXPECT_EQ(batch.input.shape(), (Shape{1, 3, 32, 32}));
   EXPECT_EQ(batch.target.to_vector<int>(), (std::vector<int>{1}));
-  EXPECT_EQ(batch.input.to_vector<float>(), normalized_planes(golden.pixels("middle")));  // resized to 36
-  const ImageFolder larger(folder.path(), Split::test, {.image_size = 32, .shorter_side = 171});
-  EXPECT_EQ(floats(larger, {0}), normalized_planes(golden.pixels("middle_enlarged")));
+  EXPECT_EQ(batch.input.to_vector<float>(), normalized_planes(golden_.pixels("middle")));  // resized to 36
+  const ImageFolder larger(folder_.path(), Split::test, {.image_size = 32, .shorter_side = 171});
+  EXPECT_EQ(floats(larger, {0}), normalized_planes(golden_.pixels("middle_enlarged")));
 }
 
 TEST_F(ImageFolderTest, EvaluationDrawsNothing) {
-  const ImageFolder train(folder.path(), Split::train);
+  const ImageFolder train(folder_.path(), Split::train);
   EXPECT_EQ(train.sample_shape(), (Shape{3, 224, 224}));
   const Batch batch = train.read(range(4), {.seed = 1, .epoch = 2});
   EXPECT_EQ(batch.target.to_vector<int>(), (std::vector<int>{0, 0, 1, 1}));
@@ -69,13 +69,13 @@ TEST_F(ImageFolderTest, EvaluationDrawsNothing) {
 }
 
 TEST_F(ImageFolderTest, AugmentationIsAFunctionOfSeedEpochAndIndex) {
-  const ImageFolder train(folder.path(), Split::train, {.image_size = 24, .augment = true});
+  const ImageFolder train(folder_.path(), Split::train, {.image_size = 24, .augment = true});
   const auto once = floats(train, {0}, {.seed = 1, .epoch = 3});
   EXPECT_EQ(train.read(std::vector<std::int64_t>{2, 0}, {.seed = 1, .epoch = 3}).input.select(0, 1).to_vector<float>(),
             once);
   EXPECT_NE(floats(train, {0}, {.seed = 1, .epoch = 4}), once);
   EXPECT_NE(floats(train, {0}, {.seed = 2, .epoch = 3}), once);
-  const Tensor photo = decode_jpeg(golden.file("photo"), "photo.jpg");
+  const Tensor photo = decode_jpeg(golden_.file("photo"), "photo.jpg");
   const Framing framing = random_framing(150, 201, 24, {}, sample_stream({.seed = 1, .epoch = 3}, 0, Draw::augment));
   std::vector<float> expected;
   const auto bytes = resize(photo, framing).to_vector<int>();
@@ -92,16 +92,16 @@ TEST_F(ImageFolderTest, BothWaysRound) {
   RandomCrop turned = whole;
   turned.mirrored = 1;
   const auto plain =
-      floats(ImageFolder(folder.path(), Split::train, {.image_size = 24, .augment = true, .crop = whole}), {0});
+      floats(ImageFolder(folder_.path(), Split::train, {.image_size = 24, .augment = true, .crop = whole}), {0});
   auto mirrored =
-      floats(ImageFolder(folder.path(), Split::train, {.image_size = 24, .augment = true, .crop = turned}), {0});
+      floats(ImageFolder(folder_.path(), Split::train, {.image_size = 24, .augment = true, .crop = turned}), {0});
   EXPECT_NE(mirrored, plain);
   for (auto row = mirrored.begin(); row != mirrored.end(); row += 24) std::reverse(row, row + 24);
   EXPECT_EQ(mirrored, plain);
 }
 
 TEST_F(ImageFolderTest, TheSameBitsWithAnyNumberOfThreads) {
-  const ImageFolder train(folder.path(), Split::train, {.image_size = 40, .augment = true});
+  const ImageFolder train(folder_.path(), Split::train, {.image_size = 40, .augment = true});
   std::vector<std::int64_t> many;
   for (std::int64_t i = 0; i < 30; ++i) many.push_back(i * 7 % 4);
   const int threads = core::num_threads();
@@ -115,39 +115,39 @@ TEST_F(ImageFolderTest, TheSameBitsWithAnyNumberOfThreads) {
 }
 
 TEST_F(ImageFolderTest, ADamagedFileIsAnErrorOfReading) {
-  const std::string path = (folder / "train/a/1.jpg").string();
-  const std::string photo = golden.file("photo");
+  const std::string path = (folder_ / "train/a/1.jpg").string();
+  const std::string photo = golden_.file("photo");
   EXPECT_EQ(reading_error(photo.substr(0, 9000)), path + ", byte 9000: cannot be decoded: Premature end of JPEG file");
   EXPECT_EQ(reading_error(""), path + ": is empty, needed a JPEG file");
   EXPECT_EQ(reading_error("\x89PNG\r\n\x1a\n"), path + ": is a PNG file; only JPEG files are read, convert it");
-  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
   std::filesystem::permissions(path, std::filesystem::perms::none);
   {
-    const ImageFolder images(folder.path(), Split::train);
+    const ImageFolder images(folder_.path(), Split::train);
     const Unprivileged nobody;
     EXPECT_EQ(error_of([&] { images.read(range(1)); }), path + ": cannot be opened: Permission denied");
   }
   std::filesystem::remove(path);
-  std::filesystem::create_symlink(folder / "nowhere", path);
-  const ImageFolder images(folder.path(), Split::train);
+  std::filesystem::create_symlink(folder_ / "nowhere", path);
+  const ImageFolder images(folder_.path(), Split::train);
   EXPECT_EQ(error_of([&] { images.read(range(1)); }), path + ": cannot be opened: No such file or directory");
 }
 
 TEST_F(ImageFolderTest, ErrorsReachWhoTrains) {
-  folder.put("train/b/4.jpg", golden.file("cmyk").substr(0, 1000));
-  const auto images = std::make_shared<ImageFolder>(folder.path(), Split::train);
+  folder_.put("train/b/4.jpg", golden_.file("cmyk").substr(0, 1000));
+  const auto images = std::make_shared<ImageFolder>(folder_.path(), Split::train);
   for (const int threads : {1, 3}) {
     Loader loader(images, Sampler({.samples = 4, .batch_size = 3}), {.threads = threads});
     loader.begin_epoch({});
     EXPECT_TRUE(loader.next_window());
     EXPECT_EQ(error_of([&] { loader.next_window(); }),
-              (folder / "train/b/4.jpg").string() + ", byte 1000: cannot be decoded: Premature end of JPEG file");
+              (folder_ / "train/b/4.jpg").string() + ", byte 1000: cannot be decoded: Premature end of JPEG file");
   }
 }
 
 TEST_F(ImageFolderTest, WrongOptions) {
   const auto error = [&](const ImageFolderOptions& options) {
-    return error_of([&] { ImageFolder(folder.path(), Split::train, options); });
+    return error_of([&] { ImageFolder(folder_.path(), Split::train, options); });
   };
   EXPECT_EQ(error({.image_size = 0}), "image folder: images of size 0, needed 1 to 16384");
   EXPECT_EQ(error({.image_size = 64, .shorter_side = 63}),

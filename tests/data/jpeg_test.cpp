@@ -60,22 +60,22 @@ TEST(Jpeg, ClaimsAreNotBelieved) {
 
 TEST(Jpeg, TwoComponents) {
   // A frame of two components is legal, and nobody knows what colours they are.
-  const std::string bytes(
-      "\xff\xd8\xff\xc0\x00\x0e\x08\x00\x01\x00\x01\x02\x01\x11\x00\x02\x11\x00"
-      "\xff\xda\x00\x0a\x02\x01\x00\x02\x00\x00\x3f\x00",
-      32);
-  EXPECT_EQ(decoding_error(bytes), "x.jpg: a JPEG of 2 colour components, needed 1, 3 or 4");
+  using namespace std::string_literals;
+  const std::string frame = "\xff\xc0\x00\x0e\x08\x00\x01\x00\x01\x02\x01\x11\x00\x02\x11\x00"s;
+  const std::string scan = "\xff\xda\x00\x0a\x02\x01\x00\x02\x00\x00\x3f\x00"s;
+  EXPECT_EQ(decoding_error("\xff\xd8" + frame + scan), "x.jpg: a JPEG of 2 colour components, needed 1, 3 or 4");
 }
 
 // A colour image whose components come one after another, again and again: each of them the grey image's data.
 std::string with_scans(const std::string& grey, int count) {
-  const std::size_t frame = grey.find("\xff\xc0"), tables = frame + 13, scan = grey.find("\xff\xda");
-  std::string bytes = grey.substr(0, frame) + std::string("\xff\xc0\x00\x11", 4) + grey.substr(frame + 4, 5) +
-                      std::string("\x03\x01\x11\x00\x02\x11\x00\x03\x11\x00", 10) + grey.substr(tables, scan - tables);
-  const std::string data = grey.substr(scan + 10, grey.size() - 2 - (scan + 10));
+  using namespace std::string_literals;
+  constexpr std::size_t kFrame = 13, kScan = 10;  // bytes of the headers for one component
+  const std::size_t frame = grey.find("\xff\xc0"), tables = frame + kFrame, scan = grey.find("\xff\xda");
+  const std::string size = grey.substr(frame + 4, 5), data = grey.substr(scan + kScan, grey.size() - 2 - scan - kScan);
+  std::string bytes = grey.substr(0, frame) + "\xff\xc0\x00\x11"s + size + "\x03\x01\x11\x00\x02\x11\x00\x03\x11\x00"s +
+                      grey.substr(tables, scan - tables);
   for (int i = 0; i < count; ++i)
-    bytes += std::string("\xff\xda\x00\x08\x01", 5) + static_cast<char>(1 + i % 3) +
-             std::string("\x00\x00\x3f\x00", 4) + data;
+    bytes += "\xff\xda\x00\x08\x01"s + static_cast<char>(1 + i % 3) + "\x00\x00\x3f\x00"s + data;
   return bytes + "\xff\xd9";
 }
 
@@ -119,8 +119,10 @@ TEST(Jpeg, AnyBytes) {
     const std::string bytes = golden.file(kind);
     for (int i = 0; i < 400; ++i) {
       std::string changed = bytes;
-      for (unsigned flips = 1 + random() % 4; flips > 0; --flips)
-        changed[2 + random() % (bytes.size() - 2)] ^= static_cast<char>(1 << random() % 8);
+      for (unsigned flips = 1 + random() % 4; flips > 0; --flips) {
+        char& byte = changed[2 + random() % (bytes.size() - 2)];
+        byte = static_cast<char>(byte ^ (1 << random() % 8));
+      }
       decode(changed);
     }
   }

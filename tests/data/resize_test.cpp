@@ -50,7 +50,8 @@ TEST(Resize, IsAWeightedMean) {
   Framing framing{.from = {2, 3, 16, 20}, .height = 7, .width = 31, .part = {1, 4, 5, 22}};
   const auto result = resize(image, framing).to_vector<std::uint8_t>();
   const auto weight = [](std::int64_t output, std::int64_t input, double step) {
-    return std::max(0.0, 1 - std::abs((output + 0.5) * step - (input + 0.5)) / std::max(1.0, step));
+    return std::max(0.0, 1 - std::abs((static_cast<double>(output) + 0.5) * step - (static_cast<double>(input) + 0.5)) /
+                                 std::max(1.0, step));
   };
   std::size_t at = 0;
   for (std::int64_t y = 1; y < 6; ++y)
