@@ -43,10 +43,7 @@ void TextCorpus::end_document() {
 }
 
 TextCorpus read_text_corpus(const std::filesystem::path& path) {
-  TextCorpus corpus{.name = path.string(),
-                    .text = std::make_shared<const std::string>(read_file(path)),
-                    .sentences = {},
-                    .document_ends = {}};
+  TextCorpus corpus{.name = path.string(), .text = std::make_shared<const std::string>(read_file(path))};
   const std::string_view text = *corpus.text;
   check_text(path, text);
   for (std::size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; begin < text.size();) {
@@ -62,7 +59,7 @@ TextCorpus read_text_corpus(const std::filesystem::path& path) {
 }
 
 TextCorpus part_of(const TextCorpus& corpus, Split split) {
-  TextCorpus part{.name = corpus.name, .text = corpus.text, .sentences = {}, .document_ends = {}};
+  TextCorpus part{.name = corpus.name, .text = corpus.text};
   if (corpus.documents() >= kTestDocument) {
     for (std::size_t document = 0; document < corpus.documents(); ++document)
       if ((document % kTestDocument == kTestDocument - 1) == (split == Split::test))

@@ -14,10 +14,10 @@ namespace tandem::data {
 
 /// Sentences one after the other, and where documents end. Copies share the text.
 struct TextCorpus {
-  std::string name;                         ///< where it is from, for messages
-  std::shared_ptr<const std::string> text;  ///< what the sentences point into
-  std::vector<std::string_view> sentences;
-  std::vector<std::size_t> document_ends;  ///< numbers of sentences, increasing: no document is empty
+  std::string name = {};                         ///< where it is from, for messages
+  std::shared_ptr<const std::string> text = {};  ///< what the sentences point into
+  std::vector<std::string_view> sentences = {};
+  std::vector<std::size_t> document_ends = {};  ///< numbers of sentences, increasing: no document is empty
 
   std::size_t documents() const { return document_ends.size(); }
   /// Number of the first sentence of a document.

@@ -13,10 +13,10 @@
 namespace tandem::data {
 
 struct TextDataOptions {
-  std::filesystem::path vocabulary;     ///< vocab.txt; empty: learned from the training part
-  std::int64_t vocabulary_size = 8192;  ///< of one that is learned
-  bool lower_case = true;               ///< as the vocabulary was made, or is to be
-  MaskedLmOptions samples;
+  std::filesystem::path vocabulary = {};  ///< vocab.txt; empty: learned from the training part
+  std::int64_t vocabulary_size = 8192;    ///< of one that is learned
+  bool lower_case = true;                 ///< as the vocabulary was made, or is to be
+  MaskedLmOptions samples = {};
 };
 
 struct TextData {

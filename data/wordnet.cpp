@@ -58,7 +58,7 @@ TextCorpus read_wordnet(const std::filesystem::path& folder) {
     *text += read_file(path);
     ends[i] = text->size();
   }
-  TextCorpus corpus{.name = folder.string(), .text = text, .sentences = {}, .document_ends = {}};
+  TextCorpus corpus{.name = folder.string(), .text = text};
   for (std::size_t i = 0, begin = 0; i < kFiles.size(); begin = ends[i++])
     add_file(folder / kFiles[i], std::string_view(*text).substr(begin, ends[i] - begin), &corpus);
   return corpus;
