@@ -16,7 +16,8 @@ Shape rows_of(const Tensor& x) { return Shape(std::span(x.shape().begin(), stati
 
 void check_statistics(const char* op, const char* what, const Tensor& statistics, const Tensor& x) {
   if (!statistics.defined() || statistics.shape() != rows_of(x) || statistics.dtype() != statistics_dtype(x))
-    fail("{}: {} {} is not what forward gave for x {}", op, what, statistics.str(), x.shape().str());
+    fail("{}: {} {} {} is not what forward gave for x {}", op, what, name(statistics.dtype()), statistics.shape().str(),
+         x.shape().str());
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Linear, Conv2d, BatchNorm2d, Dropout: shapes, first weights, modes, and gradients through the layer.
+// Linear, Conv2d, BatchNorm2d, Dropout: shapes, first weights, modes, and gradients through the
+// layer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -168,6 +169,28 @@ TEST(BatchNorm2d, EvaluationLeavesTheRunningStatisticsAlone) {
 TEST(BatchNorm2d, Gradients) {
   BatchNorm2d layer(3);
   expect_gradients(layer, {4, 3, 2, 2});
+}
+
+TEST(Dropout, ADrawIsWhatForwardWouldUseAndCountsAsOne) {
+  Dropout layer(0.5);
+  const Variable x(Tensor::full({64}, 1));
+  const auto forward = [&] { return layer.forward(x).data().to_vector<float>(); };
+  const auto drawn = [&] {
+    const Dropout::Draw draw = layer.next_draw();
+    EXPECT_EQ(draw.p, 0.5);
+    return autograd::dropout(x, draw.p, draw.stream).data().to_vector<float>();
+  };
+  layer.set_random_context({.seed = 1, .step = 4});
+  const auto first = forward(), second = forward(), third = forward();
+  layer.set_random_context({.seed = 1, .step = 4});
+  EXPECT_EQ(drawn(), first);
+  EXPECT_EQ(forward(), second);
+  EXPECT_EQ(drawn(), third);
+  layer.eval();
+  EXPECT_EQ(layer.next_draw().p, 0);
+  layer.train();
+  layer.set_p(0);
+  EXPECT_EQ(layer.next_draw().p, 0);
 }
 
 TEST(Dropout, DropsAboutTheFractionAndScalesTheRest) {

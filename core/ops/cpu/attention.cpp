@@ -49,9 +49,9 @@ class ForwardOfHeads {
         log_sum_exp_(result.log_sum_exp.mutable_data<C>()) {}
 
   void run() {
-    for_each_head_range(batch_ * options_.heads, [&](std::int64_t first, std::int64_t last) {
+    for_each_head(batch_, options_.heads, [&](auto&& for_each) {
       Room room(*this);
-      for (std::int64_t i = first; i < last; ++i) head(i % batch_, i / batch_, room);
+      for_each([&](std::int64_t n, std::int64_t h) { head(n, h, room); });
     });
   }
 

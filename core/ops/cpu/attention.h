@@ -139,11 +139,17 @@ class KeyMask {
   std::vector<C> scales_, added_;
 };
 
-/// f(first, last) for ranges of all pairs of a sequence and a head, in parallel; pair i is (i % N, i / N), so that each
-/// thread gets a share of the long sequences.
-template <class F>
-void for_each_head_range(std::int64_t pairs, F&& f) {
-  parallel_for(pairs, 1, std::forward<F>(f));
+/// run(for_each) once a thread, which then calls for_each(f) for f(n, h) on its share of all pairs. A share is a few
+/// heads of every sequence, since sequences may differ in length, and goes sequence by sequence, whose heads lie beside
+/// each other.
+template <class Run>
+void for_each_head(std::int64_t batch, std::int64_t heads, Run&& run) {
+  parallel_for(batch * heads, 1, [&](std::int64_t first, std::int64_t last) {
+    run([&](auto&& f) {
+      for (std::int64_t n = 0; n < batch; ++n)
+        for (std::int64_t h = (first - n + batch - 1) / batch; h * batch + n < last; ++h) f(n, h);
+    });
+  });
 }
 
 }  // namespace tandem::core::cpu

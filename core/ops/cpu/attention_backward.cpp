@@ -56,9 +56,9 @@ class BackwardOfHeads {
         dv_(result.v.mutable_data<T>()) {}
 
   void run() {
-    for_each_head_range(batch_ * options_.heads, [&](std::int64_t first, std::int64_t last) {
+    for_each_head(batch_, options_.heads, [&](auto&& for_each) {
       Room room(*this);
-      for (std::int64_t i = first; i < last; ++i) head(i % batch_, i / batch_, room);
+      for_each([&](std::int64_t n, std::int64_t h) { head(n, h, room); });
     });
   }
 

@@ -53,21 +53,25 @@ struct Gelu<false, double> {
   }
 };
 
-// (1 + tanh(u)) / 2 = sigmoid(2 u), which does not cancel where u is negative.
+// (1 + tanh(u)) / 2 = sigmoid(2 u) = s, which does not cancel where u is negative; neither does 1 - s = e^(-2 u) s.
 template <class C>
 struct Gelu<true, C> {
   static constexpr C kRate = C{2} * std::numbers::sqrt2_v<C> * std::numbers::inv_sqrtpi_v<C>;
   static constexpr C kCubic = static_cast<C>(0.044715);
-  C x, sigmoid;
+  static constexpr C kLow = -87;  // below it s is 0, and e^(-2 u) soon infinity
+  C x, s, rest;
 
   [[gnu::always_inline]] explicit Gelu(C given) {
     x = given < -30 ? C{-30} : given;
-    sigmoid = vector_sigmoid(kRate * x * (1 + kCubic * x * x));
+    const C u = kRate * x * (1 + kCubic * x * x);
+    const C exponential = vector_exp(-(u < kLow ? kLow : u));
+    s = u < kLow ? C{0} : 1 / (1 + exponential);
+    rest = exponential * s;
   }
-  [[gnu::always_inline]] C value() const { return x * sigmoid; }
+  [[gnu::always_inline]] C value() const { return x * s; }
   [[gnu::always_inline]] C slope() const {
     const C near = x > 30 ? C{30} : x;
-    return sigmoid * (1 + near * (1 - sigmoid) * kRate * (1 + 3 * kCubic * near * near));
+    return s * (1 + near * rest * kRate * (1 + 3 * kCubic * near * near));
   }
 };
 
