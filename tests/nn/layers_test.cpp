@@ -7,6 +7,7 @@
 
 #include "tandem/autograd/engine.h"
 #include "tandem/autograd/gradcheck.h"
+#include "tandem/core/allocator.h"
 #include "tandem/nn/activation.h"
 #include "tandem/nn/batch_norm2d.h"
 #include "tandem/nn/conv2d.h"
@@ -81,6 +82,24 @@ TEST(Conv2d, StartsUniformByFanIn) {
   const Conv2d layer(8, 30, {3, 3}, random, {.groups = 2});
   EXPECT_EQ(layer.weight().shape(), (Shape{30, 4, 3, 3}));
   expect_uniform(layer.weight().data(), 1 / std::sqrt(36.0));
+}
+
+TEST(Conv2d, StartsNormalByFanOutWhereAsked) {
+  Generator random(1);
+  const Conv2d layer(8, 40, {3, 3}, random, {.groups = 2, .init = Conv2dInit::normal_by_fan_out});
+  const auto values = layer.weight().data().to_vector<double>();
+  const auto deviation = std::sqrt(2 / (40 * 9.));  // fan-out counts all groups, as in PyTorch
+  double sum = 0, squares = 0, beyond = 0;
+  for (const double value : values) {
+    sum += value;
+    squares += value * value;
+    beyond += std::abs(value) > deviation;
+  }
+  const auto n = static_cast<double>(values.size());
+  EXPECT_NEAR(sum / n, 0, 3 * deviation / std::sqrt(n));
+  EXPECT_NEAR(std::sqrt(squares / n), deviation, 0.05 * deviation);
+  EXPECT_NEAR(beyond / n, 0.317, 0.04);  // normal, not uniform
+  expect_uniform(layer.bias().data(), 1 / std::sqrt(36.0));
 }
 
 TEST(Conv2d, OptionsReachTheOperator) {
@@ -164,6 +183,18 @@ TEST(BatchNorm2d, EvaluationLeavesTheRunningStatisticsAlone) {
   layer.forward(Variable(uniform({4, 3, 2, 2})));
   EXPECT_EQ(core::find(layer.state_dict(), "running_mean", "test").to_vector<float>(), (std::vector<float>{0, 0, 0}));
   EXPECT_EQ(core::find(layer.state_dict(), "num_batches_tracked", "test").item(), 0);
+}
+
+// Its mask is found again from x, so y, where the next layer does not keep it, is free.
+TEST(BatchNorm2d, ReluKeepsNothingForBackwardBesideTheInput) {
+  BatchNorm2d layer(64);
+  const Variable x(uniform({4, 64, 16, 16}), true);
+  const auto in_use = [] { return core::cpu_allocator().statistics().in_use; };
+  const std::size_t before = in_use();
+  const Variable loss = autograd::sum(layer.forward_relu(x));
+  EXPECT_LT(in_use() - before, x.data().bytes() / 8);
+  loss.backward();
+  EXPECT_TRUE(x.grad().defined());
 }
 
 TEST(BatchNorm2d, Gradients) {
