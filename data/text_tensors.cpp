@@ -29,7 +29,7 @@ class Reader {
   }
 
   core::Tensor take_like(const core::Tensor& input_ids, const char* name) const {
-    const core::Tensor tensor = take(name, 2);
+    core::Tensor tensor = take(name, 2);
     if (tensor.shape() != input_ids.shape())
       core::fail("{}: \"{}\" {} does not fit \"input_ids\" {}", path_.string(), name, tensor.shape().str(),
                  input_ids.shape().str());
