@@ -91,7 +91,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--vocab", options.vocabulary, "vocab.txt: one token a line");
   app.add_option("--output", options.output, "ids, tokens, or words before they are cut into pieces")
       ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Output>{{"ids", Output::ids}, {"tokens", Output::tokens}, {"words", Output::words}}));
+          std::map<std::string, Output>{{"ids", Output::ids}, {"tokens", Output::tokens}, {"words", Output::words}}))
+      ->option_text("ids|tokens|words");
   app.add_flag("--cased", options.cased, "the vocabulary has capitals and accents");
   app.add_flag("--special", options.special, "[MASK] and the like in the text are those tokens");
   app.add_option("--learn", options.learn,
