@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "tandem/data/file.h"
@@ -89,7 +91,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--vocab", options.vocabulary, "vocab.txt: one token a line");
   app.add_option("--output", options.output, "ids, tokens, or words before they are cut into pieces")
       ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Output>{{"ids", Output::ids}, {"tokens", Output::tokens}, {"words", Output::words}}));
+          std::map<std::string, Output>{{"ids", Output::ids}, {"tokens", Output::tokens}, {"words", Output::words}}))
+      ->option_text("ids|tokens|words");
   app.add_flag("--cased", options.cased, "the vocabulary has capitals and accents");
   app.add_flag("--special", options.special, "[MASK] and the like in the text are those tokens");
   app.add_option("--learn", options.learn,
@@ -97,22 +100,30 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--size", options.size, "tokens of the vocabulary to learn")->capture_default_str();
 }
 
-}  // namespace
-}  // namespace tandem
-
-int main(int argc, char** argv) {
-  using namespace tandem;
+// None where only help was asked for, and given.
+std::optional<Options> parse_command_line(int argc, char** argv) {
   CLI::App app("BERT's tokenizer: each line of a file becomes a line of tokens.", "tokenize");
   Options options;
   add_options(app, options);
   try {
     app.parse(argc, argv);
-    run(options);
-    return 0;
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    app.exit(help);
+    return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    return fail_program("tokenize", kWrongUsage, error.what());
+    fail_usage("{}", error.what());
+  }
+  return options;
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  using namespace tandem;
+  try {
+    if (const auto options = parse_command_line(argc, argv)) run(*options);
+    return 0;
   } catch (const UsageError& error) {
     return fail_program("tokenize", kWrongUsage, error.what());
   } catch (const std::exception& error) {
