@@ -22,8 +22,8 @@ double slope_of(double x, GeluApproximation approximation) {
   if (approximation == none)
     return std::erfc(-x / std::numbers::sqrt2) / 2 + x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
   const double rate = 2 * std::sqrt(2 / std::numbers::pi);
-  const double s = 1 / (1 + std::exp(-rate * (x + 0.044715 * x * x * x)));
-  return s + x * s * (1 - s) * rate * (1 + 3 * 0.044715 * x * x);
+  const double e = std::exp(-rate * (x + 0.044715 * x * x * x)), s = 1 / (1 + e);  // 1 - s = e s
+  return s + (e < 1e300 ? x * s * e * s * rate * (1 + 3 * 0.044715 * x * x) : 0);
 }
 
 // 20001 places in [-16, 16], and small ones.
@@ -51,7 +51,7 @@ TEST(Gelu, IsExactToRoundingEverywhere) {
         const double growth = approximation == none ? 4 + size * size : 8 + 3 * size * size + size * size * size;
         const double of_tail = growth * arithmetic * tail;
         ASSERT_NEAR(y[i], wanted, rounding * std::abs(wanted) + of_tail + 2e-37) << name(dtype) << " x " << in[i];
-        ASSERT_NEAR(dx[i], slope, rounding + 2 * arithmetic + (1 + size * size) * of_tail)
+        ASSERT_NEAR(dx[i], slope, rounding + 4 * arithmetic + (1 + size * size) * of_tail)
             << name(dtype) << " x " << in[i];
       }
     }

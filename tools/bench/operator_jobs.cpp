@@ -1,10 +1,14 @@
 #include "tools/bench/operator_jobs.h"
 
+#include "tandem/core/ops/attention.h"
 #include "tandem/core/ops/batch_norm.h"
 #include "tandem/core/ops/binary.h"
 #include "tandem/core/ops/conv2d.h"
 #include "tandem/core/ops/cross_entropy.h"
 #include "tandem/core/ops/dropout.h"
+#include "tandem/core/ops/dropout_add_layer_norm.h"
+#include "tandem/core/ops/gelu.h"
+#include "tandem/core/ops/layer_norm.h"
 #include "tandem/core/ops/linear.h"
 #include "tandem/core/ops/matmul.h"
 #include "tandem/core/ops/max_pool2d.h"
@@ -114,6 +118,41 @@ class Jobs {
     add("matmul 1024", 2.0 * 1024 * 1024 * 1024, bytes({a, b, a}), [=] { core::matmul(a, b); });
   }
 
+  // A layer of BERT base, sequences of 128: 12 heads, hidden size 768, 3072 between.
+  void transformer() {
+    const std::int64_t sequences = 8, length = 128, hidden = 768;
+    const Shape shape{sequences, length, hidden};
+    const core::PhiloxStream stream = core::RandomContext{}.stream(1);
+    const Tensor q = uniform(shape), k = uniform(shape), v = uniform(shape), dy = uniform(shape);
+    for (const double p : {0., 0.1}) {
+      const core::AttentionOptions options{.heads = 12, .dropout_p = p, .stream = stream};
+      const core::AttentionForward forward = core::attention(q, k, v, options);
+      const double product = 2.0 * static_cast<double>(sequences * length * length * hidden);
+      const std::string name = p > 0 ? "attention with dropout" : "attention";
+      add(name + " forward", 2 * product, bytes({q, k, v, q}), [=] { core::attention(q, k, v, options); });
+      add(name + " backward", 5 * product, bytes({q, k, v, q, q, q, k, v}),
+          [=] { core::attention_backward(dy, q, k, v, forward, options); });
+    }
+    const Tensor weight = uniform({hidden}), bias = uniform({hidden});
+    const core::LayerNormForward normal = core::layer_norm(q, weight, bias, 1e-12);
+    add("layer_norm forward", 0, bytes({q, q}), [=] { core::layer_norm(q, weight, bias, 1e-12); });
+    add("layer_norm backward", 0, bytes({q, q, q}), [=, dweight = weight.clone(), dbias = bias.clone()]() mutable {
+      core::layer_norm_backward(dy, q, weight, normal.mean, normal.inv_std, dweight, dbias, false);
+    });
+    const auto sum = core::dropout_add_layer_norm(q, k, weight, bias, 1e-12, 0.1, stream);
+    add("dropout_add_layer_norm forward", 0, bytes({q, q, q, q, sum.mask}),
+        [=] { core::dropout_add_layer_norm(q, k, weight, bias, 1e-12, 0.1, stream); });
+    add("dropout_add_layer_norm backward", 0, bytes({q, q, q, q, sum.mask}),
+        [=, dweight = weight.clone(), dbias = bias.clone()]() mutable {
+          core::dropout_add_layer_norm_backward(dy, sum, weight, 0.1, dweight, dbias, false);
+        });
+    const Tensor x = uniform({sequences, length, 4 * hidden}), dx = uniform(x.shape()), shift = uniform({4 * hidden});
+    add("bias_gelu forward", 0, bytes({x, x}), [=] { core::bias_gelu(x, shift); });
+    add("bias_gelu backward", 0, bytes({x, x, x}), [=, dbias = shift.clone()]() mutable {
+      core::bias_gelu_backward(dx, x, shift, core::GeluApproximation::none, dbias, false);
+    });
+  }
+
   std::vector<OperatorJob> take() { return std::move(jobs_); }
 
  private:
@@ -143,6 +182,7 @@ std::vector<OperatorJob> operator_jobs(std::int64_t batch_size) {
   jobs.linear("fc2", 128, 10);
   jobs.loss();
   jobs.others();
+  jobs.transformer();
   return jobs.take();
 }
 

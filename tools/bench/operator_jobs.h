@@ -15,7 +15,8 @@ struct OperatorJob {
   std::function<void()> run;  ///< one call; its operands live in the closure
 };
 
-/// At the shapes of models/convnet.h, float32, in the memory order that they have there.
+/// At the shapes of models/convnet.h, float32, in the memory order that they have there; then those of a layer of BERT
+/// base, which do not depend on `batch_size`.
 std::vector<OperatorJob> operator_jobs(std::int64_t batch_size);
 
 }  // namespace tandem::bench
