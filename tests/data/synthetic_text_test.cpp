@@ -41,7 +41,7 @@ TEST(SyntheticText, CountsOnByTheSamplesOwnStep) {
     EXPECT_TRUE(step >= 1 && step <= 8) << row;
     for (std::size_t i = 0; i < 20; ++i) {
       EXPECT_TRUE(t[i] >= 1 && t[i] < 50);
-      if (i > 0) EXPECT_EQ((t[i] - t[i - 1] + 49) % 49, step) << row << " " << i;
+      EXPECT_EQ((t[i] - t[i > 0 ? i - 1 : 0] + 49) % 49, i > 0 ? step : 0) << row << " " << i;
     }
   }
   for (const std::int64_t label : batch.target.to_vector<std::int64_t>()) masked += label != kNotPredicted;

@@ -45,7 +45,7 @@ TEST(LayerNorm, Gradients) {
 
 TEST(Embedding, StartsNormalWithAZeroRowForPadding) {
   Generator random(1);
-  const Embedding plain(200, 50, random), padded(200, 50, random, 3);
+  const Embedding plain(200, 50, random), padded(200, 50, random, {.padding_idx = 3});
   EXPECT_EQ(plain.weight().shape(), (Shape{200, 50}));
   EXPECT_EQ(padded.padding_idx(), 3);
   double sum = 0, squares = 0;
@@ -61,7 +61,7 @@ TEST(Embedding, StartsNormalWithAZeroRowForPadding) {
 
 TEST(Embedding, LooksUpRowsAndGivesTheirGradients) {
   Generator random(1);
-  Embedding layer(4, 2, random, 0);
+  Embedding layer(4, 2, random, {.padding_idx = 0});
   const Variable y = layer.forward(Tensor::from<std::int64_t>({1, 3, 1, 0}, {2, 2}));
   EXPECT_EQ(y.shape(), (Shape{2, 2, 2}));
   EXPECT_EQ(y.data().select(0, 0).select(0, 1).to_vector<float>(),
@@ -72,8 +72,10 @@ TEST(Embedding, LooksUpRowsAndGivesTheirGradients) {
 
 TEST(Embedding, ErrorsNameTheRule) {
   Generator random(1);
-  TANDEM_EXPECT_ERROR(Embedding(4, 2, random, 4), "embedding: padding_idx 4 is not one of the 4 rows, nor -1");
-  TANDEM_EXPECT_ERROR(Embedding(4, 2, random, -2), "embedding: padding_idx -2 is not one of the 4 rows, nor -1");
+  TANDEM_EXPECT_ERROR(Embedding(4, 2, random, {.padding_idx = 4}),
+                      "embedding: padding_idx 4 is not one of the 4 rows, nor -1");
+  TANDEM_EXPECT_ERROR(Embedding(4, 2, random, {.padding_idx = -2}),
+                      "embedding: padding_idx -2 is not one of the 4 rows, nor -1");
   Embedding layer(4, 2, random);
   TANDEM_EXPECT_ERROR(layer.forward(Variable(uniform({2}))), "forward with a single input is not what this module");
 }
