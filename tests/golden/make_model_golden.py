@@ -98,32 +98,31 @@ def resnet_weight(name, shape, off_kinks):
 
 def resnet():
     entries, target = {}, torch.tensor([3, 8])
-    for depth in (18, 50):
-        for stem, size in (("small", 32), ("imagenet", 64)):
-            prefix = f"resnet{depth}.{stem}."
-            inputs = formula("input", (2, 3, size, size))
+    for depth, stem, size in ((18, "small", 32), (50, "imagenet", 64)):
+        prefix = f"resnet{depth}.{stem}."
+        inputs = formula("input", (2, 3, size, size))
 
-            def fresh(dtype, off_kinks):
-                model = make_resnet(depth, stem, 10).to(dtype)
-                for name, p in model.named_parameters():
-                    p.data.copy_(resnet_weight(name, tuple(p.shape), off_kinks))
-                return model
+        def fresh(dtype, off_kinks):
+            model = make_resnet(depth, stem, 10).to(dtype)
+            for name, p in model.named_parameters():
+                p.data.copy_(resnet_weight(name, tuple(p.shape), off_kinks))
+            return model
 
-            exact = fresh(torch.float64, False)
-            logits, loss, wanted = gradients(exact, inputs, target)
-            entries.update({prefix + "logits": logits, prefix + "loss": loss})
-            for name, gradient in wanted.items():
-                entries[f"{prefix}gradient.{name}"] = summary(gradient)
-            for name, buffer in exact.named_buffers():
-                entries[f"{prefix}buffer.{name}"] = summary(buffer)
-            errors = []
-            _, _, wanted = gradients(fresh(torch.float64, True), inputs, target)
-            for memory_format in (torch.contiguous_format, torch.channels_last):
-                narrow = fresh(torch.float32, True).to(memory_format=memory_format)
-                _, _, got = gradients(narrow, inputs.float().to(memory_format=memory_format), target)
-                errors.append([(got[name] - wanted[name]).norm() for name in wanted])
-            # One number for each parameter, in order: the larger of the two memory formats'.
-            entries[prefix + "float32_errors"] = torch.tensor(errors).max(0).values.double()
+        exact = fresh(torch.float64, False)
+        logits, loss, wanted = gradients(exact, inputs, target)
+        entries.update({prefix + "logits": logits, prefix + "loss": loss})
+        for name, gradient in wanted.items():
+            entries[f"{prefix}gradient.{name}"] = summary(gradient)
+        for name, buffer in exact.named_buffers():
+            entries[f"{prefix}buffer.{name}"] = summary(buffer)
+        errors = []
+        _, _, wanted = gradients(fresh(torch.float64, True), inputs, target)
+        for memory_format in (torch.contiguous_format, torch.channels_last):
+            narrow = fresh(torch.float32, True).to(memory_format=memory_format)
+            _, _, got = gradients(narrow, inputs.float().to(memory_format=memory_format), target)
+            errors.append([(got[name] - wanted[name]).norm() for name in wanted])
+        # One number for each parameter, in order: the larger of the two memory formats'.
+        entries[prefix + "float32_errors"] = torch.tensor(errors).max(0).values.double()
     save("resnet.safetensors", entries, torchvision=torchvision.__version__)
 
     lines = []
