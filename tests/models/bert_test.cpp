@@ -54,18 +54,6 @@ void expect_golden_gradients(GoldenFile& file, const std::string& prefix, const 
   }
 }
 
-// The golden file has no entry that these tests leave out.
-class BertLikeHuggingFace : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() { file_ = new GoldenFile("bert.safetensors"); }
-  static void TearDownTestSuite() {
-    file_->expect_all_read();
-    delete file_;
-  }
-  static GoldenFile* file_;
-};
-GoldenFile* BertLikeHuggingFace::file_ = nullptr;
-
 /// Numbers of the places that `labels` says are predicted, and what is there.
 std::pair<Tensor, Tensor> predicted(const Tensor& labels) {
   std::vector<std::int64_t> positions, targets;
@@ -78,8 +66,8 @@ std::pair<Tensor, Tensor> predicted(const Tensor& labels) {
   return {Tensor::from(positions), Tensor::from(targets)};
 }
 
-TEST_F(BertLikeHuggingFace, PreTraining) {
-  GoldenFile& file = *file_;
+TEST(BertLikeHuggingFace, PreTraining) {
+  GoldenFile file("bert.safetensors");
   Generator random(1);
   BertForPreTraining model(small(), random);
   load_golden(file, "pre_training", model);
@@ -93,10 +81,11 @@ TEST_F(BertLikeHuggingFace, PreTraining) {
   expect_near(loss.data(), file["pre_training.loss"], kTolerance, "loss");
   loss.backward();
   expect_golden_gradients(file, "pre_training", model);
+  file.expect_all_read("pre_training.");
 }
 
-TEST_F(BertLikeHuggingFace, LogitsAtMaskedPositionsAloneGiveTheSameLossAndGradients) {
-  GoldenFile& file = *file_;
+TEST(BertLikeHuggingFace, LogitsAtMaskedPositionsAloneGiveTheSameLossAndGradients) {
+  GoldenFile file("bert.safetensors");
   Generator random(1);
   BertForPreTraining model(small(), random);
   load_golden(file, "pre_training", model);
@@ -109,8 +98,8 @@ TEST_F(BertLikeHuggingFace, LogitsAtMaskedPositionsAloneGiveTheSameLossAndGradie
   expect_golden_gradients(file, "pre_training", model);
 }
 
-TEST_F(BertLikeHuggingFace, MaskedLmWithTheTanhFormOfGelu) {
-  GoldenFile& file = *file_;
+TEST(BertLikeHuggingFace, MaskedLmWithTheTanhFormOfGelu) {
+  GoldenFile file("bert.safetensors");
   Generator random(1);
   BertConfig config = small();
   config.hidden_act = BertActivation::gelu_tanh;
@@ -126,10 +115,11 @@ TEST_F(BertLikeHuggingFace, MaskedLmWithTheTanhFormOfGelu) {
   expect_near(loss.data(), file["masked_lm.loss"], kTolerance, "loss");
   loss.backward();
   expect_golden_gradients(file, "masked_lm", model);
+  file.expect_all_read("masked_lm.");
 }
 
-TEST_F(BertLikeHuggingFace, SequenceClassification) {
-  GoldenFile& file = *file_;
+TEST(BertLikeHuggingFace, SequenceClassification) {
+  GoldenFile file("bert.safetensors");
   Generator random(1);
   BertForSequenceClassification model(small(), random, 3);
   load_golden(file, "classification", model);
@@ -140,6 +130,7 @@ TEST_F(BertLikeHuggingFace, SequenceClassification) {
   expect_near(loss.data(), file["classification.loss"], kTolerance, "loss");
   loss.backward();
   expect_golden_gradients(file, "classification", model);
+  file.expect_all_read("classification.");
 }
 
 // ---- The model alone
