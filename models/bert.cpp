@@ -52,8 +52,8 @@ BertLayer::BertLayer(const BertConfig& c, Generator& random)
 
 Variable BertLayer::forward(const Variable& x, const Tensor& mask) {
   const auto [p, stream] = attention_dropout_.next_draw();
-  const Variable a = attention(query_.forward(x), key_.forward(x), value_.forward(x),
-                               {.heads = heads_, .mask = mask, .dropout_p = p, .stream = stream});
+  const Variable q = query_.forward(x), k = key_.forward(x), v = value_.forward(x);
+  const Variable a = attention(q, k, v, {.heads = heads_, .mask = mask, .dropout_p = p, .stream = stream});
   const Variable y = attention_norm_.forward_add(attention_output_.forward(a), x, attention_output_dropout_);
   return output_norm_.forward_add(output_.forward(bert_dense_activation(y, intermediate_, activation_)), y,
                                   output_dropout_);
@@ -96,8 +96,9 @@ void Bert::check(const BertInput& input) const {
 
 Variable Bert::embed(const BertInput& input) {
   const Tensor types = input.token_type_ids.defined() ? input.token_type_ids : Tensor::zeros_like(input.input_ids);
-  const Variable sum = word_.forward(input.input_ids) + token_type_.forward(types);
-  return dropout_.forward(norm_.forward(sum + position_.forward(Tensor::arange(input.input_ids.size(1)))));
+  const Variable words = word_.forward(input.input_ids);
+  const Variable sum = words + position_.forward(Tensor::arange(input.input_ids.size(1)));
+  return dropout_.forward(norm_.forward(sum + token_type_.forward(types)));
 }
 
 Variable Bert::forward(const BertInput& input) {

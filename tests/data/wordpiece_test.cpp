@@ -25,7 +25,7 @@ std::string from_hex(const std::string& digits) {
   return bytes;
 }
 
-// tests/golden/make_wordpiece.py
+// tests/golden/make_wordpiece_golden.py
 TEST(WordPiece, IsBertTokenizerFast) {
   std::ifstream file(TANDEM_TEST_DATA "/wordpiece.json");
   const auto golden = nlohmann::json::parse(file);

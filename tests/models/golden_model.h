@@ -1,4 +1,4 @@
-// The formulas that tests of whole models share with tests/golden/make_model_golden.py: weights and inputs are too
+// The formulas that tests of whole models share with tests/golden/make_resnet_golden.py: weights and inputs are too
 // large for files, and so are gradients.
 #pragma once
 

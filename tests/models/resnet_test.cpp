@@ -142,7 +142,7 @@ TEST(ResNet, ZeroInitResidualStartsFromTheShortcuts) {
 
 // ---- Values
 
-// The same formulas as in make_model_golden.py.
+// The same formulas as in make_resnet_golden.py.
 // `off_kinks`: most values are well to one side of ReLU's kink, about which float32 and float64 may disagree, and a
 // single value changes the gradient a thousand times as much as rounding does.
 Tensor golden_weight(const std::string& name, const core::Shape& shape, bool off_kinks) {

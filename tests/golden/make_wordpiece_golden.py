@@ -3,7 +3,7 @@
 
 Run it where transformers and WordNet are installed; neither the build nor the tests need transformers:
 
-    python3 tests/golden/make_wordpiece.py            # rewrites the file beside this script
+    python3 tests/golden/make_wordpiece_golden.py            # rewrites the file beside this script
 
 The file: `vocabulary`, of frequent parts of words, and `cases`: a line as `text`, or as `bytes` in hexadecimal where it is not
 UTF-8, and what BertTokenizerFast makes of it, `uncased` and `cased`, with special tokens in the text split; where recognising them makes

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the golden values of whole models' tests with PyTorch and the libraries that define the models.
+"""Makes the golden values of the ResNets' tests with torchvision.
 
 Run it where torch, torchvision and safetensors are installed; neither the build nor the tests need them:
 
-    python3 tests/golden/make_model_golden.py            # rewrites the files beside this script
-    python3 tests/golden/make_model_golden.py resnet     # only one family's
+    python3 tests/golden/make_resnet_golden.py            # rewrites the files beside this script
 
 Models are too large for files, so weights and inputs are a formula that the tests have, too (tests/models/golden_model.h), and of each
 gradient a file holds a summary: its norm, and elements evenly spread. The same versions give the same files; they are in the files' metadata.
@@ -16,7 +15,6 @@ gradient a file holds a summary: its norm, and elements evenly spread. The same 
         for each depth: number and hash of the names and shapes of parameters, and of buffers, in torchvision's order.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -136,14 +134,6 @@ def resnet():
     (HERE / "resnet_names.txt").write_text("".join(lines))
 
 
-FAMILIES = {"resnet": resnet}
-
-
-def main():
-    torch.set_num_threads(1)
-    for family in sys.argv[1:] or FAMILIES:
-        FAMILIES[family]()
-
-
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    resnet()
