@@ -26,6 +26,8 @@ struct Batch {
 
 /// The target at a place where nothing is to be predicted: what cross-entropies ignore.
 inline constexpr std::int64_t kNotPredicted = -100;
+/// Of a data set, at most: more, which a model would make room for, are a mistake.
+inline constexpr std::int64_t kMostClasses = 1 << 20;
 
 /// Which half of a data set.
 enum class Split : std::uint8_t { train, test };

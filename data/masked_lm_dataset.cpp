@@ -23,15 +23,19 @@ MaskedLmDataset::MaskedLmDataset(TokenCorpus corpus, const Vocabulary& vocabular
                corpus_.tokens.size());
 }
 
+// With pairs a sample has two tokens at least, one for each part: where it would have one, a sentence is cut elsewhere.
 void MaskedLmDataset::pack(std::int64_t capacity) {
+  const std::int64_t least = options_.pairs ? 2 : 1;
   std::int64_t start = 0, end = 0;  // of the sample at hand: whole sentences so far
   starts_.push_back(0);
   const auto close = [&](std::int64_t at) { starts_.push_back(start = at); };
   for (const std::int64_t sentence_end : corpus_.sentence_ends) {
-    if (sentence_end - start > capacity && end > start) close(end);
-    while (sentence_end - start > capacity) close(start + capacity);
+    if (sentence_end - start > capacity && end - start >= least) close(end);
+    while (sentence_end - start > capacity)
+      close(std::min(start + capacity, std::max(start + least, sentence_end - least)));
     end = sentence_end;
   }
+  if (end > start && end - start < least && starts_.size() > 1) starts_.back() = start = end - least;
   if (end > start) close(end);
 }
 

@@ -24,7 +24,9 @@ std::string read_header_text(const InputFile& file) {
   std::uint64_t length = 0;
   file.read(0, &length, sizeof(length));
   if (length > file.size() - kSafetensorsHeaderStart)
-    fail_at(file.path(), 0, "a header of {} bytes does not fit into a file of {} bytes", length, file.size());
+    fail_at(file.path(), 0,
+            "no safetensors file, or cut short: a header of {} bytes does not fit into a file of {} bytes", length,
+            file.size());
   if (length > kMaxHeaderBytes)
     fail_at(file.path(), 0, "a header of {} bytes is more than the format's {}", length, kMaxHeaderBytes);
   std::string text(length, '\0');

@@ -1,7 +1,6 @@
 #include "tandem/data/tensors_dataset.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "tandem/data/safetensors.h"
 
@@ -28,10 +27,10 @@ TensorsDataset::TensorsDataset(const std::filesystem::path& path) {
     core::fail("{}: \"input\" {} and \"target\" {} do not fit, needed [N, ...] and [N]", path.string(),
                input_.shape().str(), target_.shape().str());
   const std::int64_t* target = target_.data<std::int64_t>();
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   for (std::int64_t row = 0; row < size(); ++row) {
-    if (target[row] < 0 || target[row] >= kMost)
-      core::fail("{}: target[{}] is {}, needed a class from 0 to {}", path.string(), row, target[row], kMost - 1);
+    if (target[row] < 0 || target[row] >= kMostClasses)
+      core::fail("{}: target[{}] is {}, needed a class from 0 to {}", path.string(), row, target[row],
+                 kMostClasses - 1);
     classes_ = std::max(classes_, target[row] + 1);
   }
 }

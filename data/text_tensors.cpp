@@ -86,10 +86,12 @@ TextTensors::TextTensors(const std::filesystem::path& path) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 1;
   const Reader file(path);
   input_ids_ = file.take("input_ids", 2);
+  if (input_ids_.size(1) == 0)
+    core::fail("{}: \"input_ids\" are {}: no token", path.string(), input_ids_.shape().str());
   vocabulary_size_ = file.check("input_ids", input_ids_, kMost);
   if (file.rank_of("labels") == 1) {
     labels_ = file.take_rows_of(input_ids_, "labels");
-    classes_ = file.check("labels", labels_, kMost);
+    classes_ = file.check("labels", labels_, kMostClasses - 1);
   } else {
     labels_ = file.take_like(input_ids_, "labels");
     vocabulary_size_ = std::max(vocabulary_size_, file.check("labels", labels_, kMost, true));

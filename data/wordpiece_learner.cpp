@@ -110,8 +110,10 @@ Vocabulary learn_vocabulary(const TextCorpus& corpus, const LearnerOptions& opti
   for (const std::string_view special : kSpecialTokens) merger.add_piece(std::string(special));
   const CharacterPieces characters = add_alphabet(find_alphabet(words, options.alphabet), &merger);
   if (merger.size() > options.size)
-    core::fail("vocabulary: {} tokens are too few for {}: its {} characters and the special tokens are {}",
-               options.size, corpus.name, characters.first.size(), merger.size());
+    core::fail(
+        "vocabulary: {} tokens are too few for {}: its {} characters, alone and with \"##\", and the special tokens "
+        "are {}",
+        options.size, corpus.name, characters.first.size(), merger.size());
   add_words(words, characters, &merger);
   while (merger.size() < options.size && merger.merge_most_frequent(options.min_frequency)) {
   }

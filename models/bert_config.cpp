@@ -50,6 +50,17 @@ class Reader {
     if (found && *found != only) fail("{}: \"{}\" is {}, supported is {}", source_, key, shown(*found), only.dump());
   }
 
+  /// Of a classifier: its labels by number, or how many there are.
+  std::int64_t labels() const {
+    std::int64_t count = 0;
+    whole("num_labels", count, 1, 1 << 20);
+    const json* names = find("id2label");
+    if (!names) return count;
+    if (!names->is_object() || names->empty())
+      fail("{}: \"id2label\" is {}, needed an object with a name for each label", source_, shown(*names));
+    return static_cast<std::int64_t>(names->size());
+  }
+
   BertActivation activation(const char* key) const {
     const json* found = find(key);
     if (!found) return BertActivation::gelu;
@@ -110,6 +121,14 @@ BertConfig bert_config(std::string_view name) {
   fail("bert: '{}' is none of {}", name, fmt::join(bert_config_names(), ", "));
 }
 
+double parameter_count(const BertConfig& c) {
+  const auto d = static_cast<double>(c.hidden_size), f = static_cast<double>(c.intermediate_size);
+  const auto rows = static_cast<double>(c.vocab_size + c.max_position_embeddings + c.type_vocab_size);
+  const double layer = 4 * (d * d + d) + (d * f + f) + (f * d + d) + 4 * d;
+  return rows * d + 2 * d + static_cast<double>(c.num_hidden_layers) * layer + (d * d + d) + 2 * d +
+         static_cast<double>(c.vocab_size);
+}
+
 BertConfig parse_bert_config(std::string_view text, const std::string& source) {
   const json object = parse_object(text, source);
   const Reader reader(object, source);
@@ -129,6 +148,7 @@ BertConfig parse_bert_config(std::string_view text, const std::string& source) {
   reader.whole("type_vocab_size", config.type_vocab_size, 1, 1 << 16);
   reader.whole("pad_token_id", config.pad_token_id, 0, config.vocab_size - 1);
   config.hidden_act = reader.activation("hidden_act");
+  config.num_labels = reader.labels();
   reader.number("hidden_dropout_prob", config.hidden_dropout_prob, 0, 1);
   reader.number("attention_probs_dropout_prob", config.attention_probs_dropout_prob, 0, 1);
   reader.number("classifier_dropout", config.classifier_dropout, 0, 1);
@@ -144,23 +164,27 @@ std::string to_json(const BertConfig& config, const std::string& architecture) {
   std::string_view activation;
   for (const auto& [name, value] : kActivations)
     if (activation.empty() && value == config.hidden_act) activation = name;
-  const json object{{"architectures", {architecture}},
-                    {"model_type", "bert"},
-                    {"vocab_size", config.vocab_size},
-                    {"hidden_size", config.hidden_size},
-                    {"num_hidden_layers", config.num_hidden_layers},
-                    {"num_attention_heads", config.num_attention_heads},
-                    {"intermediate_size", config.intermediate_size},
-                    {"max_position_embeddings", config.max_position_embeddings},
-                    {"type_vocab_size", config.type_vocab_size},
-                    {"pad_token_id", config.pad_token_id},
-                    {"hidden_act", activation},
-                    {"hidden_dropout_prob", config.hidden_dropout_prob},
-                    {"attention_probs_dropout_prob", config.attention_probs_dropout_prob},
-                    {"classifier_dropout", config.classifier_dropout ? json(*config.classifier_dropout) : json()},
-                    {"layer_norm_eps", config.layer_norm_eps},
-                    {"initializer_range", config.initializer_range},
-                    {"tie_word_embeddings", true}};
+  json object{{"architectures", {architecture}},
+              {"model_type", "bert"},
+              {"vocab_size", config.vocab_size},
+              {"hidden_size", config.hidden_size},
+              {"num_hidden_layers", config.num_hidden_layers},
+              {"num_attention_heads", config.num_attention_heads},
+              {"intermediate_size", config.intermediate_size},
+              {"max_position_embeddings", config.max_position_embeddings},
+              {"type_vocab_size", config.type_vocab_size},
+              {"pad_token_id", config.pad_token_id},
+              {"hidden_act", activation},
+              {"hidden_dropout_prob", config.hidden_dropout_prob},
+              {"attention_probs_dropout_prob", config.attention_probs_dropout_prob},
+              {"classifier_dropout", config.classifier_dropout ? json(*config.classifier_dropout) : json()},
+              {"layer_norm_eps", config.layer_norm_eps},
+              {"initializer_range", config.initializer_range},
+              {"tie_word_embeddings", true}};
+  for (std::int64_t label = 0; label < config.num_labels; ++label) {
+    object["id2label"][std::to_string(label)] = fmt::format("LABEL_{}", label);
+    object["label2id"][fmt::format("LABEL_{}", label)] = label;
+  }
   return object.dump(2) + "\n";
 }
 

@@ -27,6 +27,7 @@ struct BertConfig {
   double hidden_dropout_prob = 0.1;
   double attention_probs_dropout_prob = 0.1;
   std::optional<double> classifier_dropout;  ///< none: hidden_dropout_prob
+  std::int64_t num_labels = 0;               ///< of a sequence classifier; 0: not said
   double layer_norm_eps = 1e-12;
   double initializer_range = 0.02;  ///< deviation of the initial weights
 };
@@ -35,6 +36,9 @@ struct BertConfig {
 const std::vector<std::string>& bert_config_names();
 /// Throws listing the names where `name` is none of them.
 BertConfig bert_config(std::string_view name);
+
+/// Of the encoder with the masked-LM head: what a model of these sizes is going to need room for.
+double parameter_count(const BertConfig& config);
 
 /// From the text of a config.json; keys that do not matter for the arithmetic are left alone, missing ones have
 /// Hugging Face's defaults. Throws Error naming `source` and the key where the text is no JSON object, a value has the

@@ -58,6 +58,7 @@ class BertForSequenceClassification final : public nn::Module {
   Variable forward(const BertInput& input);
 
   Bert& bert() { return bert_; }
+  std::int64_t labels() const { return classifier_.weight().size(0); }
 
  private:
   Bert bert_;

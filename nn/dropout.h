@@ -25,6 +25,7 @@ class Dropout final : public Module {
   void set_p(double p);
 
  private:
+  bool draws() const override { return true; }
   void random_context_changed(const core::RandomContext& context, std::uint32_t op) override;
 
   double p_ = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 
 namespace tandem::nn {
@@ -62,8 +63,12 @@ StateDict Module::state_dict() {
 }
 
 std::string NameDifference::str() const {
-  const auto list = [](const std::vector<std::string>& names) {
-    return names.empty() ? "none" : fmt::format("{}", fmt::join(names, " "));
+  const auto list = [](const std::vector<std::string>& names) -> std::string {
+    constexpr std::size_t kShown = 8;
+    if (names.empty()) return "none";
+    const std::span shown(names.data(), std::min(kShown, names.size()));
+    const std::string more = names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "";
+    return fmt::format("{}{}", fmt::join(shown, " "), more);
   };
   return fmt::format("missing: {}; unexpected: {}", list(missing), list(unexpected));
 }
@@ -128,8 +133,10 @@ void Module::zero_grad() {
 }
 
 void Module::set_random_context(const core::RandomContext& context) {
-  std::uint32_t op = 0;
-  visit("", [&](Module& module, const std::string&) { module.random_context_changed(context, op++); });
+  std::uint32_t number = 0;
+  visit("", [&](Module& module, const std::string&) {
+    if (module.draws()) module.random_context_changed(context, number++);
+  });
 }
 
 void Module::random_context_changed(const core::RandomContext&, std::uint32_t) {}

@@ -50,7 +50,7 @@ struct NameDifference {
   std::vector<std::string> unexpected;  ///< in the file, not of the module
 
   bool empty() const { return missing.empty() && unexpected.empty(); }
-  /// "missing: a b; unexpected: none"
+  /// "missing: a b; unexpected: none", of each the first eight names and how many more.
   std::string str() const;
 };
 
@@ -101,8 +101,9 @@ class Module {
   void register_buffer(std::string name, Tensor& tensor);
   void register_module(std::string name, Module& module);
 
-  /// Hook for modules that draw (Dropout). `op` is this module's number.
-  virtual void random_context_changed(const core::RandomContext& context, std::uint32_t op);
+  /// For modules that draw (Dropout), which are numbered by position in the model.
+  virtual bool draws() const { return false; }
+  virtual void random_context_changed(const core::RandomContext& context, std::uint32_t number);
 
  private:
   void check_new(const std::string& name) const;

@@ -1,7 +1,8 @@
 // Parameter groups: what is trained differently from the rest.
 //
-//   optim::Sgd sgd({{.parameters = body.parameters(), .lr_factor = 0.1}, {.parameters = head.parameters()}}, {.lr =
-//   0.1}); optim::Lamb lamb(optim::decay_matrices_only(model.parameters()), {.weight_decay = 0.01});
+//   optim::Sgd sgd({{.parameters = body.parameters(), .lr_factor = 0.1},
+//                   {.parameters = head.parameters()}}, {.lr = 0.1});
+//   optim::Lamb lamb(optim::decay_matrices_only(model.parameters()), {.weight_decay = 0.01});
 //
 // Parameters are counted over all groups, one behind the other; that number is what messages and state_dict name them
 // by. A state fits every optimizer of the same kind that has the parameters in the same order, however they are grouped

@@ -135,6 +135,22 @@ TEST(MaskedLmDataset, PairsOfOneSentence) {
   }
 }
 
+// Wherever sentences of one token fall, and rests of long ones.
+TEST(MaskedLmDataset, BothPartsOfAPairHaveTokens) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 100; ++round) {
+    std::vector<int> lengths(6 + random() % 20);
+    for (int& length : lengths) length = random() % 2 == 0 ? 1 : 1 + static_cast<int>(random() % 30);
+    const MaskedLmDataset dataset =
+        dataset_of(lengths, {.seq_length = 6 + static_cast<int>(random() % 10), .pairs = true});
+    const Batch batch = dataset.read(range(dataset.size()), {.epoch = static_cast<std::uint32_t>(round)});
+    for (std::int64_t row = 0; row < batch.rows(); ++row) {
+      const auto [first, second] = segments_of(batch, row);
+      ASSERT_FALSE(first.empty() || second.empty()) << "round " << round << ", row " << row;
+    }
+  }
+}
+
 TEST(MaskedLmDataset, EmptyAndWrong) {
   for (const bool pairs : {false, true}) {
     const MaskedLmDataset empty = dataset_of({}, {.seq_length = 8, .pairs = pairs});

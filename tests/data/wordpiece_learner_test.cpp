@@ -95,7 +95,8 @@ TEST(WordPieceLearner, Alphabet) {
   EXPECT_FALSE(all.find("##\u4e2d"));  // it never has a neighbour
   EXPECT_EQ(learn_vocabulary(corpus_of({}), {.size = 9}).size(), 5);
   TANDEM_EXPECT_ERROR(learn_vocabulary(corpus, {.size = 8, .alphabet = 2}),
-                      "vocabulary: 8 tokens are too few for test: its 2 characters and the special tokens are 9");
+                      "vocabulary: 8 tokens are too few for test: its 2 characters, alone and with \"##\", and the "
+                      "special tokens are 9");
   TANDEM_EXPECT_ERROR(learn_vocabulary(corpus, {.min_frequency = 0}), "a minimum frequency of 0, needed 1 or more");
   TANDEM_EXPECT_ERROR(learn_vocabulary(corpus, {.alphabet = 0}), "an alphabet of 0, needed 1 character or more");
 }

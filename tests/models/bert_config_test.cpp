@@ -45,6 +45,25 @@ TEST(BertConfig, WrittenAndReadIsTheSame) {
   EXPECT_EQ(to_json(parse(text), "BertForPreTraining"), text);
 }
 
+TEST(BertConfig, LabelsOfAClassifier) {
+  EXPECT_EQ(parse("{}").num_labels, 0);
+  EXPECT_EQ(parse(R"({"num_labels": 5})").num_labels, 5);
+  EXPECT_EQ(parse(R"({"id2label": {"0": "bad", "1": "good", "2": "best"}})").num_labels, 3);
+  BertConfig config = bert_config("tiny");
+  config.num_labels = 3;
+  const std::string text = to_json(config, "BertForSequenceClassification");
+  expect_contains(text, "\"2\": \"LABEL_2\"");
+  EXPECT_EQ(parse(text).num_labels, 3);
+  EXPECT_EQ(error(R"({"id2label": ["a", "b"]})"),
+            "c.json: \"id2label\" is [\"a\",\"b\"], needed an object with a name for each label");
+}
+
+TEST(BertConfig, ParameterCount) {
+  EXPECT_EQ(parameter_count(bert_config("tiny")), 4416698);
+  EXPECT_EQ(parameter_count(bert_config("base")), 109514298);
+  EXPECT_EQ(parameter_count(bert_config("large")), 335174458);
+}
+
 TEST(BertConfig, WrongFiles) {
   EXPECT_EQ(error("{\"hidden_size\": "), "c.json, byte 17: not JSON");
   EXPECT_EQ(error("[]"), "c.json: holds no JSON object with a model's settings");

@@ -43,7 +43,8 @@ TEST_F(TokenizeTest, Errors) {
   expect_error("", 2, "FILE is required");
   expect_error("none --output words", 1, "none: cannot be opened: No such file or directory");
   expect_error("text --learn vocab.txt --size 5", 1,
-               "vocabulary: 5 tokens are too few for text: its 1 characters and the special tokens are 6");
+               "vocabulary: 5 tokens are too few for text: its 1 characters, alone and with \"##\", and the special "
+               "tokens are 6");
   EXPECT_EQ(listing().size(), 1u);
 }
 

@@ -98,7 +98,7 @@ TEST_F(TrainText, a_window_without_anything_to_predict_changes_nothing) {
   launch_well(2, common + "--batch-size 2 --steps 1 --save-weights first.w");
   launch_well(2, common + "--batch-size 2 --steps 2 --save-weights second.w --metrics m");
   EXPECT_EQ(largest_difference("first.w", "second.w"), 0);
-  EXPECT_EQ(metrics("m")[1]["loss"], 0);
+  EXPECT_TRUE(metrics("m")[1]["loss"].is_null());
   EXPECT_EQ(metrics("m")[1]["all_reduces"], 0);
   EXPECT_EQ(hash("m"), hash("m.rank1"));
   launch_well(2, common + "--batch-size 2 --steps 3 --save-weights third.w");
@@ -148,6 +148,77 @@ TEST_F(TrainText, the_same_seed_gives_the_same_bits_also_after_a_resume) {
   EXPECT_NE(hash("whole"), hash("other"));
 }
 
+TEST_F(TrainText, a_run_goes_on_with_the_same_data_and_model_only) {
+  write("corpus.txt", corpus());
+  std::string other = corpus();  // the same words under other names: equal numbers of tokens, other meanings
+  for (char& letter : other) letter = letter == 'c' ? 'b' : letter;
+  write("other.txt", other);
+  write("heads.json", R"({"vocab_size": 61, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
+                          "intermediate_size": 32, "max_position_embeddings": 12})");
+  const std::string common =
+      "--model bert --threads 1 --progress none --batch-size 4 --checkpoint-dir c --eval-every 0 ";
+  train_well(common + "--model-config small.json --data text:corpus.txt --seq-length 12 --steps 3");
+  const auto goes_on = [&](const std::string& more) { return common + "--steps 6 --resume " + more; };
+  expect_failure(goes_on("--model-config small.json --data text:other.txt --seq-length 12"), 1, "training data ");
+  expect_failure(goes_on("--model-config small.json --data text:corpus.txt --seq-length 11"), 1,
+                 "comes from a run with ");
+  expect_failure(goes_on("--model-config heads.json --data text:corpus.txt --seq-length 12"), 1,
+                 "comes from a run with model configuration ");
+  train_well(goes_on("--model-config small.json --data text:corpus.txt --seq-length 12 --decay all"));
+}
+
+TEST_F(TrainText, ranks_with_other_models_are_told) {
+  write("other.json", R"({"vocab_size": 61, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
+                          "intermediate_size": 32, "max_position_embeddings": 12})");
+  const auto rank = [&](int r, const char* config) {
+    return fmt::format("'" TANDEM_TRAIN
+                       "' --model bert --model-config {} --threads 1 --data synthetic --seq-length 12 "
+                       "--synthetic-samples 8 --steps 1 --rank {} --world-size 2 --init file://{}",
+                       config, r, path("store"));
+  };
+  const Outcome outcome = shell(rank(0, "small.json") + " & " + rank(1, "other.json") + "; wait");
+  EXPECT_NE(outcome.errors.find("a model configuration with hash "), std::string::npos) << outcome.errors;
+  EXPECT_EQ(outcome.output.find("done"), std::string::npos) << outcome.output;
+}
+
+TEST_F(TrainText, a_saved_folder_says_what_it_knows) {
+  write("corpus.txt", corpus());
+  const std::string common = std::string(kSmall) + "--eval-every 0 --steps 1 ";
+  train_well(common + "--data text:corpus.txt --seq-length 12 --cased --save-model saved");
+  EXPECT_NE(read_text(folder_ / "saved/tokenizer_config.json").find("\"do_lower_case\": false"), std::string::npos);
+  // The next one is cased too, by the folder's word, and a copy keeps vocabulary and tokenizer.
+  train_well(
+      "--model bert --init-weights saved --data text:corpus.txt --seq-length 12 --threads 1 --progress none "
+      "--steps 1 --out run --save-model copy");
+  EXPECT_EQ(nlohmann::json::parse(read_text(folder_ / "run/config.json")).at("cased"), true);
+  EXPECT_EQ(read_text(folder_ / "copy/vocab.txt"), read_text(folder_ / "saved/vocab.txt"));
+  // What is trained on tensors without a vocabulary does not claim the one that lay there.
+  write_sequences("rows.safetensors", 4, false, [](std::int64_t) { return 1; });
+  train_well(common + "--data tensors:rows.safetensors --save-model saved");
+  EXPECT_FALSE(fs::exists(folder_ / "saved/vocab.txt"));
+  EXPECT_FALSE(fs::exists(folder_ / "saved/tokenizer_config.json"));
+}
+
+TEST_F(TrainText, initial_weights_and_resume_are_one_command) {
+  write("corpus.txt", corpus());
+  train_well(std::string(kSmall) +
+             "--data text:corpus.txt --seq-length 12 --steps 1 --eval-every 0 --save-model saved");
+  const std::string common =
+      "--model bert --init-weights saved --data text:corpus.txt --seq-length 12 --threads 1 "
+      "--progress none --batch-size 4 --eval-every 0 --checkpoint-dir c --resume ";
+  train_well(common + "--steps 2");
+  train_well(common + "--steps 4 --metrics m");
+  EXPECT_EQ(losses("m").size(), 2u);
+}
+
+TEST_F(TrainText, three_hundred_layers_draw_their_dropout) {
+  write("deep.json", R"({"vocab_size": 61, "hidden_size": 4, "num_hidden_layers": 300, "num_attention_heads": 1,
+                         "intermediate_size": 4, "max_position_embeddings": 12})");
+  train_well(
+      "--model bert --model-config deep.json --data synthetic --seq-length 4 --synthetic-samples 4 --batch-size 2 "
+      "--steps 1 --eval-every 0 --threads 1 --progress none");
+}
+
 TEST_F(TrainText, classifies_sequences) {
   write_sequences("tokens.safetensors", 20, false, [](std::int64_t) { return 0; });
   data::TensorMap tensors = data::load_safetensors(folder_ / "tokens.safetensors");
@@ -162,12 +233,26 @@ TEST_F(TrainText, classifies_sequences) {
   EXPECT_GE(lines[lines.size() - 2]["eval_accuracy"], 0.9);
   EXPECT_EQ(data::load_safetensors(folder_ / "o").at("output").shape(), (core::Shape{20, 3}));
   EXPECT_NE(read_text(folder_ / "saved/config.json").find("BertForSequenceClassification"), std::string::npos);
+
+  // Fewer classes in other data: the model keeps its three.
+  for (std::int64_t& label : classes) label %= 2;
+  tensors["labels"] = Tensor::from(classes);
+  data::save_safetensors(folder_ / "two.safetensors", {tensors.begin(), tensors.end()});
+  train_well(
+      "--model bert --init-weights saved --data tensors:two.safetensors --threads 1 --progress none --eval-only "
+      "--save-outputs two.o");
+  EXPECT_EQ(data::load_safetensors(folder_ / "two.o").at("output").shape(), (core::Shape{20, 3}));
+  expect_failure(std::string(kSmall) + "--data tensors:rows.safetensors --classes 2", 1,
+                 "--model bert tells 2 classes apart, --data tensors:rows.safetensors has 3");
+  expect_failure(std::string(kSmall) + "--data tensors:rows.safetensors --predict-all", 1,
+                 "--predict-all is for tokens to predict, --data tensors:rows.safetensors has a class for each sample");
 }
 
 TEST_F(TrainText, outputs_are_hidden_states_in_the_order_of_rows) {
   write_sequences("rows.safetensors", 7, true, [](std::int64_t) { return 0; });
   const std::string common = std::string(kSmall) + "--data tensors:rows.safetensors --eval-only ";
   train_well(common + "--batch-size 7 --save-outputs one.o --metrics m");
+  EXPECT_EQ(metrics("m").front()["eval_next_sentence_loss"].is_number(), true);
   EXPECT_EQ(metrics("m").front()["eval_masked_lm_loss"], 0);  // nothing is predicted
   launch_well(3, common + "--batch-size 2 --save-outputs many.o");
   EXPECT_LE(largest_difference("one.o", "many.o"), 1e-5);
@@ -194,7 +279,19 @@ TEST_F(TrainText, what_does_not_go_together) {
   expect_failure("--model mlp --data tensors:rows.safetensors", 1,
                  "--model mlp reads images, --data tensors:rows.safetensors is text");
   expect_failure(std::string(kSmall) + "--data text:corpus.txt --seq-length 13", 1,
-                 "--model bert has 12 positions, --data text:corpus.txt needs 13");
+                 "--seq-length 13 is more than the 12 positions of --model bert");
+  expect_failure(std::string(kSmall) + "--data text:corpus.txt --seq-length 2", 2,
+                 "--seq-length 2 has no room for text, needed 3 or more");
+  expect_failure(std::string(kSmall) + "--data text:corpus.txt --seq-length 4 --sentence-pairs", 2,
+                 "--seq-length 4 has no room for text in pairs, needed 5 or more");
+  expect_failure(std::string(kSmall) + "--data tensors:rows.safetensors --classes 7", 1,
+                 "--classes is for samples with a class each, --data tensors:rows.safetensors has tokens to predict");
+  expect_failure(std::string(kSmall) + "--data text:corpus.txt --seq-length 12 --out run --save-model run", 2,
+                 "--save-model and --out name the same file, run/config.json");
+  expect_failure("--model bert --model-config /nope --data text:corpus.txt --seq-length 12", 1, "--model-config /nope");
+  write("huge.json", R"({"vocab_size": 16777216, "hidden_size": 65536, "num_hidden_layers": 512,
+                         "num_attention_heads": 16})");
+  expect_failure("--model bert --model-config huge.json --data synthetic", 1, " parameters take ");
   write("bad.json", R"({"hidden_size": "a lot"})");
   expect_failure("--model bert --model-config bad.json --data text:corpus.txt", 1,
                  "bad.json: \"hidden_size\" is \"a lot\", needed a whole number from 1 to 65536");

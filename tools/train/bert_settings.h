@@ -10,4 +10,7 @@ namespace tandem::train {
 /// be read or is none.
 models::BertConfig bert_config_of(const Settings& settings);
 
+/// A hash of what a BERT's configuration says; of other models, whose names say it all, "named".
+std::string model_fingerprint(const Settings& settings);
+
 }  // namespace tandem::train

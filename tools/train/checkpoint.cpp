@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tandem/data/safetensors.h"
+#include "tools/train/bert_settings.h"
 
 namespace tandem::train {
 namespace {
@@ -73,10 +74,12 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 
 }  // namespace
 
-RunIdentity run_identity(const Settings& settings, int ranks, std::int64_t samples) {
+RunIdentity run_identity(const Settings& settings, int ranks, const DataSource& data) {
   return {{"--model", settings.model},
-          {"--data", settings.data->substr(0, settings.data->find(':'))},  // a file may be moved
-          {"samples", std::to_string(samples)},
+          {"model configuration", model_fingerprint(settings)},
+          {"--data", data_name(*settings.data).kind},  // a file may be moved
+          {"samples", std::to_string(data.train->size())},
+          {"training data", data.fingerprint()},
           {"ranks", std::to_string(ranks)},
           {"--batch-size", std::to_string(settings.batch_size)},
           {"--accumulation-steps", std::to_string(settings.accumulation_steps)},
@@ -87,7 +90,7 @@ RunIdentity run_identity(const Settings& settings, int ranks, std::int64_t sampl
 
 void save_checkpoint(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& run) {
   data::NamedTensors tensors;
-  append(tensors, "model.", state.model->state_dict());
+  append(tensors, "model.", state.model().state_dict());
   append(tensors, "optimizer.", state.optimizer->state_dict());
   append(tensors, "schedule.", state.schedule->state_dict());
   tensors.emplace_back("sampler.epoch", number(state.position.epoch));
@@ -102,7 +105,7 @@ void load_checkpoint(const std::filesystem::path& path, TrainingState& state, co
   const data::TensorMap tensors = data::load_safetensors(path, &metadata);
   try {
     check_identity(metadata, run);
-    state.model->load_state_dict(take(tensors, "model."));
+    state.model().load_state_dict(take(tensors, "model."));
     state.optimizer->load_state_dict(take(tensors, "optimizer."));
     number(tensors, "schedule.step");
     state.schedule->load_state_dict(take(tensors, "schedule."));

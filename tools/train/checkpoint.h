@@ -18,7 +18,7 @@ namespace tandem::train {
 /// What must be the same for a run to be continued: the data's order, the random numbers, and what the tensors mean, by
 /// flag.
 using RunIdentity = std::map<std::string, std::string>;
-RunIdentity run_identity(const Settings& settings, int ranks, std::int64_t samples);
+RunIdentity run_identity(const Settings& settings, int ranks, const DataSource& data);
 
 void save_checkpoint(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& run);
 /// Throws Error where the file is damaged, or `run` is not the one it came from: the flag with both values.

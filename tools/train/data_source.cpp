@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tandem/core/fnv1a.h"
 #include "tandem/data/cifar10.h"
 #include "tandem/data/fashion_mnist.h"
 #include "tandem/data/image_folder.h"
@@ -56,12 +57,22 @@ DataSource open_synthetic(const Settings& settings) {
                              .classes = settings.classes.value_or(is_small ? 10 : 1000)});
 }
 
+// Errors of what a corpus is made into do not know where it is from.
+template <class Open>
+auto naming_data(const Settings& settings, Open&& open) {
+  try {
+    return open();
+  } catch (const core::Error& error) {
+    core::fail("--data {}: {}", *settings.data, error.what());
+  }
+}
+
 DataSource open_text(const Settings& settings, const data::TextCorpus& corpus) {
   data::TextDataOptions options{.vocabulary = settings.vocab.value_or(""),
                                 .vocabulary_size = bert_config_of(settings).vocab_size,
                                 .lower_case = !settings.cased,
                                 .samples = {.seq_length = *settings.seq_length, .pairs = settings.sentence_pairs}};
-  data::TextData text = data::open_text_data(corpus, options);
+  data::TextData text = naming_data(settings, [&] { return data::open_text_data(corpus, options); });
   return {.train = std::move(text.train),
           .test = std::move(text.test),
           .vocabulary = text.tokenizer.vocabulary(),
@@ -98,6 +109,21 @@ const data::LabelledDataset* DataSource::labelled() const {
 }
 
 const data::TextDataset* DataSource::text() const { return dynamic_cast<const data::TextDataset*>(train.get()); }
+
+std::string DataSource::fingerprint() const {
+  std::uint64_t hash = core::fnv1a("");
+  for (std::int64_t i = 0; vocabulary && i < vocabulary->size(); ++i)
+    hash = core::fnv1a(vocabulary->token(i) + "\n", hash);
+  const std::int64_t samples[] = {0, train->size() / 2, train->size() - 1};
+  const data::Batch batch = train->read(samples);
+  for (const core::Tensor* tensor :
+       {&batch.input, &batch.target, &batch.attention_mask, &batch.token_type_ids, &batch.next_sentence}) {
+    if (!tensor->defined()) continue;
+    hash = core::fnv1a(tensor->shape().str(), hash);
+    hash = core::fnv1a({static_cast<const char*>(tensor->raw_data()), tensor->bytes()}, hash);
+  }
+  return fmt::format("{:016x}", hash);
+}
 
 std::string DataSource::describe() const {
   std::string text_of =

@@ -22,6 +22,9 @@ struct DataSource {
   const data::LabelledDataset* labelled() const;
   /// Sequences of tokens; else null.
   const data::TextDataset* text() const;
+  /// A hash of what samples mean: the vocabulary, and a few training samples as a model gets them. Ranks must have the
+  /// same, and a run that goes on.
+  std::string fingerprint() const;
   /// "60,000 training and 10,000 test samples [1, 28, 28], 10 classes"
   std::string describe() const;
 };

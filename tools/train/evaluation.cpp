@@ -43,6 +43,11 @@ class Sums {
 
   bool is_stopped() const { return at(2 * terms_ + 1) > 0; }
   double mean(std::size_t term) const { return at(2 * term + 1) > 0 ? at(2 * term) / at(2 * term + 1) : 0; }
+  bool has_items() const {
+    for (std::size_t t = 0; t < terms_; ++t)
+      if (at(2 * t + 1) > 0) return true;
+    return false;
+  }
   double accuracy() const { return at(1) > 0 ? at(2 * terms_) / at(1) : 0; }
 
  private:
@@ -68,7 +73,7 @@ void place(const BatchEvaluation& batch, std::int64_t samples, std::int64_t begi
 }
 
 Evaluation summarize(const Sums& sums, const std::vector<std::string>& terms) {
-  Evaluation result{.loss = 0, .accuracy = sums.accuracy(), .terms = {}};
+  Evaluation result{.has_items = sums.has_items(), .loss = 0, .accuracy = sums.accuracy(), .terms = {}};
   for (std::size_t t = 0; t < terms.size(); ++t) {
     result.terms.emplace_back(terms[t], sums.mean(t));
     result.loss += sums.mean(t);
@@ -86,7 +91,7 @@ std::optional<Evaluation> evaluate(Ranks& ranks, Task& task, const std::shared_p
                                    std::int64_t batch_size, const StopSignal& stop, Outputs* outputs) {
   const core::RecordScope scope("evaluate", "phase");
   const autograd::NoGradGuard no_grad;
-  const EvaluationMode mode(*task.model());
+  const EvaluationMode mode(task.model());
   const data::Sampler sampler(
       {.samples = dataset->size(), .batch_size = batch_size, .rank = ranks.rank(), .world_size = ranks.size()});
   data::Loader loader(dataset, sampler);

@@ -15,8 +15,9 @@
 namespace tandem::train {
 
 struct Evaluation {
-  double loss = 0;      ///< cross-entropy: the sum of its terms, each a mean over all its items; 0 where there are none
-  double accuracy = 0;  ///< share of the first term's items whose largest logit is the target's
+  bool has_items = true;  ///< false: there was nothing to predict, and the rest is 0
+  double loss = 0;        ///< cross-entropy: the sum of its terms, each a mean over all its items
+  double accuracy = 0;    ///< share of the first term's items whose largest logit is the target's
   std::vector<std::pair<std::string, double>> terms;
 };
 
@@ -24,8 +25,8 @@ struct Evaluation {
 using Outputs = std::vector<std::pair<std::string, core::Tensor>>;
 
 /// Collective: each rank evaluates its share, and all get the same result. Every sample counts once. The model's mode
-/// is as before afterwards. `outputs`, where given, gets the model's outputs in the data set's order, on all ranks.
-/// None where a signal came meanwhile, to any of them. Throws Error where the loss is not finite.
+/// is as before afterwards. `outputs`, where given, gets the model's outputs in the data set's order, on all ranks, in
+/// the memory of each. None where a signal came meanwhile, to any of them. Throws Error where the loss is not finite.
 std::optional<Evaluation> evaluate(Ranks& ranks, Task& task, const std::shared_ptr<const data::Dataset>& dataset,
                                    std::int64_t batch_size, const StopSignal& stop, Outputs* outputs = nullptr);
 

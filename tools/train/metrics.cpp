@@ -62,7 +62,7 @@ void Metrics::update(const UpdateReport& r) {
   if (files_.empty()) return;
   nlohmann::ordered_json line{{"step", r.step},
                               {"epoch", r.epoch},
-                              {"loss", r.loss},
+                              {"loss", r.has_items ? nlohmann::ordered_json(r.loss) : nullptr},
                               {"lr", r.lr},
                               {"samples_per_s", rounded(r.samples_per_s())},
                               {"step_ms", rounded(r.step_ms)},
@@ -80,7 +80,8 @@ void Metrics::update(const UpdateReport& r) {
 }
 
 void Metrics::evaluation(std::int64_t epoch, const Evaluation& result) {
-  nlohmann::ordered_json line{{"epoch", epoch}, {"eval_loss", result.loss}, {"eval_accuracy", result.accuracy}};
+  nlohmann::ordered_json line{{"epoch", epoch}, {"eval_loss", nullptr}, {"eval_accuracy", nullptr}};
+  if (result.has_items) line.update({{"eval_loss", result.loss}, {"eval_accuracy", result.accuracy}});
   if (result.terms.size() > 1)
     for (const auto& [name, value] : result.terms) line["eval_" + name] = value;
   write(line);

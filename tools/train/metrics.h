@@ -4,6 +4,7 @@
 //    "comm_ms":..,"comm_exposed_ms":..,"optimizer_ms":..,"all_reduces":2[,"grad_norm":..]}
 //                                  where the loss has several terms, each of them too: "masked_lm_loss",
 //                                  "next_sentence_loss"
+//                                  "loss" is null where no row had anything to predict, on any rank
 //   {"epoch":1,"eval_loss":0.41,"eval_accuracy":0.86}
 //   {"done":true,"steps":938,"peak_rss_mb":410.2,"weights_hash":"53a9..."}      false where a signal ended the run
 #pragma once

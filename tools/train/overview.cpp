@@ -11,7 +11,7 @@ void row(const char* name, const std::string& text) { fmt::print("  {:<11} {}\n"
 
 std::string describe_model(const Settings& settings, const TrainingState& state) {
   std::int64_t parameters = 0;
-  for (const nn::Variable& parameter : state.model->parameters()) parameters += parameter.data().numel();
+  for (const nn::Variable& parameter : state.model().parameters()) parameters += parameter.data().numel();
   std::string text = fmt::format("{}, {} parameters", settings.model, with_commas(parameters));
   if (settings.dropout) text += fmt::format(", dropout {}", *settings.dropout);
   if (settings.init_weights) text += fmt::format(", weights from {}", *settings.init_weights);
@@ -50,6 +50,8 @@ void print_overview(const Settings& settings, const Ranks& ranks, const DataSour
   fmt::print("train\n");
   row("model", describe_model(settings, state));
   if (!state.left_out.empty()) row("weights", "not all: " + state.left_out);
+  if (settings.init_weights && data.vocabulary && !settings.vocab)
+    row("vocabulary", "learned from the text; weights that know another need it as --vocab");
   row("data", describe_data(settings, data));
   if (settings.eval_only) {
     row("mode", "evaluation only");

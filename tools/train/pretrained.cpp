@@ -8,9 +8,12 @@
 #include "tandem/models/bert_heads.h"
 #include "tandem/models/bert_weights.h"
 #include "tools/train/bert_settings.h"
+#include "tools/train/pretrained_folder.h"
 
 namespace tandem::train {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Behind the encoder: what a task of its own may have, and another may lack.
 bool is_head(const std::string& name) {
@@ -23,8 +26,7 @@ std::string load_bert(nn::Module& model, const core::StateDict& file) {
   const auto all_heads = [](const std::vector<std::string>& names) {
     return std::all_of(names.begin(), names.end(), is_head);
   };
-  if (!all_heads(difference.missing) || !all_heads(difference.unexpected))
-    core::fail("load_state_dict: {}", difference.str());
+  if (!all_heads(difference.missing) || !all_heads(difference.unexpected)) core::fail("{}", difference.str());
   return difference.empty() ? "" : difference.str();
 }
 
@@ -35,20 +37,35 @@ std::string architecture(const nn::Module& model) {
   return pre_training->has_next_sentence() ? "BertForPreTraining" : "BertForMaskedLM";
 }
 
-}  // namespace
-
-std::optional<std::string> file_in_folder(const std::optional<std::string>& path, const char* name) {
-  std::error_code error;
-  if (!path || !std::filesystem::is_directory(*path, error)) return std::nullopt;
-  const std::filesystem::path file = std::filesystem::path(*path) / name;
-  if (!std::filesystem::exists(file, error)) return std::nullopt;
-  return file.string();
+// What the model's tokens mean goes with it.
+void save_vocabulary(const fs::path& folder, const Settings& settings, const DataSource& data) {
+  const auto earlier = file_in_folder(settings.init_weights, kVocabularyFile);
+  if (data.vocabulary) {
+    data.vocabulary->save(folder / kVocabularyFile);
+    data::write_file_atomically(folder / kTokenizerFile, tokenizer_config(settings.cased));
+  } else if (earlier && !fs::equivalent(*settings.init_weights, folder)) {
+    data::write_file_atomically(folder / kVocabularyFile, data::read_file(*earlier));
+    if (const auto tokenizer = file_in_folder(settings.init_weights, kTokenizerFile))
+      data::write_file_atomically(folder / kTokenizerFile, data::read_file(*tokenizer));
+  } else if (!earlier) {
+    fs::remove(folder / kVocabularyFile);
+    fs::remove(folder / kTokenizerFile);
+  }
 }
 
+}  // namespace
+
 std::string load_initial_weights(const Settings& settings, nn::Module& model) {
-  const std::string file = file_in_folder(settings.init_weights, "model.safetensors").value_or(*settings.init_weights);
-  if (std::filesystem::is_directory(file)) core::fail("--init-weights {}: has no model.safetensors", file);
-  const data::TensorMap weights = data::load_safetensors(file);
+  const std::string& given = *settings.init_weights;
+  if (fs::is_directory(given) && !file_in_folder(given, kWeightsFile))
+    core::fail("--init-weights {}: has no {}", given, kWeightsFile);
+  const std::string file = file_in_folder(given, kWeightsFile).value_or(given);
+  data::TensorMap weights;
+  try {
+    weights = data::load_safetensors(file);
+  } catch (const core::Error& error) {
+    core::fail("--init-weights {}", error.what());
+  }
   try {
     const core::StateDict state(weights.begin(), weights.end());
     if (is_bert(settings)) return load_bert(model, state);
@@ -60,11 +77,14 @@ std::string load_initial_weights(const Settings& settings, nn::Module& model) {
 }
 
 void save_pretrained(const std::string& folder, const Settings& settings, const DataSource& data, nn::Module& model) {
-  const std::filesystem::path path = folder;
-  std::filesystem::create_directories(path);
-  data::save_safetensors(path / "model.safetensors", model.state_dict(), {{"format", "pt"}});
-  data::write_file_atomically(path / "config.json", models::to_json(bert_config_of(settings), architecture(model)));
-  if (data.vocabulary) data.vocabulary->save(path / "vocab.txt");
+  const fs::path path = folder;
+  fs::create_directories(path);
+  models::BertConfig config = bert_config_of(settings);
+  if (const auto* classifier = dynamic_cast<const models::BertForSequenceClassification*>(&model))
+    config.num_labels = classifier->labels();
+  data::save_safetensors(path / kWeightsFile, model.state_dict(), {{"format", "pt"}});
+  data::write_file_atomically(path / kConfigFile, models::to_json(config, architecture(model)));
+  save_vocabulary(path, settings, data);
 }
 
 }  // namespace tandem::train

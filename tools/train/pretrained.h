@@ -1,9 +1,6 @@
-// Weights from elsewhere and for elsewhere: --init-weights, --save-model.
-//
-// Both may be a folder as Hugging Face's save_pretrained leaves it: config.json, model.safetensors, vocab.txt.
+// Weights from elsewhere and for elsewhere: --init-weights, --save-model. Both may be a folder (pretrained_folder.h).
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "tandem/nn/module.h"
@@ -11,9 +8,6 @@
 #include "tools/train/settings.h"
 
 namespace tandem::train {
-
-/// The file that `path`, if it is a folder, holds under `name`; else none.
-std::optional<std::string> file_in_folder(const std::optional<std::string>& path, const char* name);
 
 /// Loads what --init-weights names into the model. A BERT may come without its heads, or with others, which are then
 /// left as they began; everything else must be there under PyTorch's names. Returns what was left out, for the user to

@@ -66,6 +66,8 @@ std::string Progress::text(const UpdateReport& report, Clock::time_point now) co
 }
 
 void Progress::evaluation(std::int64_t epoch, std::int64_t step, const Evaluation& result) {
+  if (!result.has_items)
+    return line(fmt::format("epoch {}, step {}: the test data have nothing to predict", epoch, step));
   line(fmt::format("epoch {}, step {}: test loss {:.4f}, accuracy {:.2f} %, after {}", epoch, step, result.loss,
                    result.accuracy * 100, format_duration(Seconds(Clock::now() - start_).count())));
 }

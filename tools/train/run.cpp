@@ -6,6 +6,7 @@
 #include "tandem/core/parallel.h"
 #include "tandem/data/safetensors.h"
 #include "tandem/distributed/error.h"
+#include "tools/train/bert_settings.h"
 #include "tools/train/forced_end.h"
 #include "tools/train/overview.h"
 #include "tools/train/pretrained.h"
@@ -36,7 +37,7 @@ std::optional<std::filesystem::path> resume(const Settings& settings, const Rank
   const std::string folder = *checkpoint_folder(settings);
   const auto checkpoint = newest_checkpoint(folder);
   if (checkpoint) {
-    load_checkpoint(*checkpoint, state, run_identity(settings, ranks.size(), data.train->size()));
+    load_checkpoint(*checkpoint, state, run_identity(settings, ranks.size(), data));
     try {
       if (!settings.eval_only) check_position(settings, length, state);
     } catch (const core::Error& error) {
@@ -79,9 +80,11 @@ void evaluate_at_end(const Settings& settings, Ranks& ranks, const DataSource& d
 }
 
 // Before the first update: what would make ranks compute different things, named while nothing is lost.
-void verify_ranks(Ranks& ranks, const DataSource& data, const TrainingState& state) {
+void verify_ranks(const Settings& settings, Ranks& ranks, const DataSource& data, const TrainingState& state) {
   ranks.verify("what the ranks read",
                {fmt::format("{} training and {} test samples", data.train->size(), data.test->size()),
+                "training data with hash " + data.fingerprint(),
+                "a model configuration with hash " + model_fingerprint(settings),
                 fmt::format("checkpoints up to step {}", state.step())});
 }
 
@@ -117,7 +120,7 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   const Length length = run_length(settings, ranks.size(), data.train->size());
   TrainingState state = initial_state(settings, data, length);
   const auto checkpoint = resume(given, ranks, data, length, state);
-  verify_ranks(ranks, data, state);
+  verify_ranks(settings, ranks, data, state);
   if (settings.summary) {
     if (ranks.is_first()) print_overview(settings, ranks, data, length, state, checkpoint);
     if (ranks.is_first()) print_summary(settings, data, state);
@@ -133,22 +136,22 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   Trainer trainer(settings, ranks, data, length, state, metrics, progress, folder.checkpoints(), stop);
   return telling_others(ranks, [&] {
     const std::int64_t first_step = state.step();
-    if (hooks.before_training) hooks.before_training(*state.model, ranks.rank());
+    if (hooks.before_training) hooks.before_training(state.model(), ranks.rank());
     if (!settings.eval_only) trainer.run();
     const bool has_trained = state.step() > first_step;
 
     if (has_trained) {
-      check_weights(*state.model);
+      check_weights(state.model());
       trainer.save_checkpoint();
     }
-    if (settings.save_weights) data::save_safetensors(*settings.save_weights, state.model->state_dict());
-    if (settings.save_model) save_pretrained(*settings.save_model, settings, data, *state.model);
-    if (settings.save_grads) save_gradients(*settings.save_grads, *state.model);
+    if (settings.save_weights) data::save_safetensors(*settings.save_weights, state.model().state_dict());
+    if (settings.save_model) save_pretrained(*settings.save_model, settings, data, state.model());
+    if (settings.save_grads) save_gradients(*settings.save_grads, state.model());
     const bool is_due = settings.eval_only || (has_trained && settings.eval_every != 0 && !trainer.is_evaluated());
     if (trainer.stopped_by() == 0) evaluate_at_end(settings, ranks, data, state, is_due, stop, metrics, progress);
-    ranks.verify("the ranks' weights", {"weights with hash " + weights_hash(*state.model)});
+    ranks.verify("the ranks' weights", {"weights with hash " + weights_hash(state.model())});
     const int signal = ranks.any_signal(trainer.stopped_by() ? trainer.stopped_by() : stop.received());
-    metrics.done(signal == 0, state.step(), *state.model);
+    metrics.done(signal == 0, state.step(), state.model());
     if (hooks.before_leaving) hooks.before_leaving(ranks.rank());
     ranks.world().leave();
     if (signal) return signal;

@@ -174,7 +174,7 @@ void add_model_and_length(Table& table, Settings& s) {
       .is_of_one_rank = true;
   table.row("synthetic-samples", s.synthetic_samples, between(1, std::int64_t{1} << 31),
             "Training samples of --data synthetic [4096]");
-  table.row("image-size", s.image_size, between(1, 1 << 14),
+  table.row("image-size", s.image_size, between(1, 4096),
             "Height and width of images from imagefolder or synthetic [224]");
   table.row("seq-length", s.seq_length, between(2, 1 << 20), "Tokens of a sample of text [128]");
   table.row("vocab", s.vocab, path("a file"), "BERT's vocab.txt [learned from the text]");
@@ -260,7 +260,8 @@ void add_computation(Table& table, Settings& s) {
   table.row("precision", s.precision, one_of({"fp32", "fp64"}), "Of all arithmetic [fp32]");
   table.row("threads", s.threads, between(1, 1024), "Compute threads of a rank [cores / ranks of this machine]")
       .is_of_one_rank = true;
-  table.row("seed", s.seed, at_least(0), "Of initial weights, order of samples, and dropout [0]");
+  table.row("seed", s.seed, at_least(0),
+            "Of all that is drawn: weights, order of samples, dropout, augmentation, masks [0]");
 }
 
 void add_files(Table& table, Settings& s) {
@@ -274,7 +275,8 @@ void add_files(Table& table, Settings& s) {
   table.row("save-grads", s.save_grads, path("a file"), "Gradients of the last update, as the optimizer got them");
   table.row("eval-only", s.eval_only, on_or_off(), "Only evaluate, on the test data");
   table.row("save-outputs", s.save_outputs, path("a file"),
-            "Outputs for the test data, in its order, in evaluation mode");
+            "For the test data, in its order: output, the logits; of a BERT that predicts tokens last_hidden_state and "
+            "pooler_output");
   table.group("The run");
   table.row("config", s.config, path("a file"), "Settings by their flags' names, in JSON; flags win").is_of_one_call =
       true;

@@ -4,10 +4,11 @@
 #include <filesystem>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "tandem/data/fashion_mnist.h"
 #include "tandem/data/wordnet.h"
-#include "tools/train/pretrained.h"
+#include "tools/train/pretrained_folder.h"
 
 namespace tandem::train {
 namespace {
@@ -26,7 +27,7 @@ void only_for(bool given, const char* flag, bool is_for_it, const char* whom, co
 // A folder of --init-weights may bring a model's description and its vocabulary.
 void resolve_model(Settings& s) {
   if (s.model == "bert") {
-    if (!s.model_config) s.model_config = file_in_folder(s.init_weights, "config.json");
+    if (!s.model_config) s.model_config = file_in_folder(s.init_weights, kConfigFile);
     if (!s.model_config)
       fail_usage("--model bert needs --model-config: a config.json, or a folder with one as --init-weights");
   }
@@ -68,8 +69,7 @@ void resolve_images(Settings& s) {
     fail_usage("--model {} reads text, --data {} are images", s.model, *s.data);
   for_data(s.image_size, "--image-size", kind == "imagefolder" || (kind == "synthetic" && is_resnet(s)),
            "imagefolder, and synthetic with a ResNet", 224, s);
-  if (is_resnet(s) && !s.stem && kind != "tensors")
-    s.stem = s.image_size && *s.image_size >= kSmallestForImageNetStem ? "imagenet" : "small";
+  if (is_resnet(s) && !s.stem && kind != "tensors") s.stem = usual_stem(s.image_size.value_or(28));
 }
 
 void resolve_text(Settings& s) {
@@ -80,7 +80,15 @@ void resolve_text(Settings& s) {
   for_data(s.seq_length, "--seq-length", is_sampled, "text, wordnet, and synthetic with a BERT", 128, s);
   if (s.sentence_pairs && !is_sampled)
     fail_usage("--sentence-pairs is for --data text, wordnet, and synthetic with a BERT, not for --data {}", *s.data);
-  if (is_corpus && !s.vocab) s.vocab = file_in_folder(s.init_weights, "vocab.txt");
+  const std::int64_t least = s.sentence_pairs ? 5 : 3;  // the special tokens, and one or two others
+  if (is_sampled && *s.seq_length < least)
+    fail_usage("--seq-length {} has no room for text{}, needed {} or more", *s.seq_length,
+               s.sentence_pairs ? " in pairs" : "", least);
+  if (is_corpus && !s.vocab) {
+    s.vocab = file_in_folder(s.init_weights, kVocabularyFile);
+    const auto tokenizer = file_in_folder(s.init_weights, kTokenizerFile);
+    if (s.vocab && tokenizer && says_cased(*tokenizer)) s.cased = true;
+  }
   if (s.vocab && !is_corpus) fail_usage("--vocab is for --data text and wordnet, not for --data {}", *s.data);
   if (s.cased && !is_corpus) fail_usage("--cased is for --data text and wordnet, not for --data {}", *s.data);
 }
@@ -129,20 +137,33 @@ void check_checkpoints(const Settings& s) {
   if (s.checkpoint_every && !has_folder) fail_usage("--checkpoint-every needs --checkpoint-dir or --out");
   if (s.resume && !has_folder) fail_usage("--resume needs --checkpoint-dir or --out: where the checkpoints are");
   if (s.resume && s.overwrite) fail_usage("--resume and --overwrite exclude each other: continue a run, or replace it");
-  if (s.resume && s.init_weights)
-    fail_usage("--resume and --init-weights exclude each other: the weights are the checkpoint's");
+}
+
+/// Files that a run writes, by the flag that asks for them.
+std::vector<std::pair<const char*, std::string>> files_of(const Settings& s) {
+  std::vector<std::pair<const char*, std::string>> files;
+  const auto add = [&](const char* flag, const std::optional<std::string>& file) {
+    if (file) files.emplace_back(flag, *file);
+  };
+  add("--metrics", s.metrics);
+  add("--profile-out", s.profile_out);
+  add("--save-weights", s.save_weights);
+  add("--save-grads", s.save_grads);
+  add("--save-outputs", s.save_outputs);
+  if (s.save_model)
+    for (const char* name : {kConfigFile, kWeightsFile, kVocabularyFile, kTokenizerFile})
+      files.emplace_back("--save-model", *s.save_model + "/" + name);
+  if (s.out)
+    for (const char* name : {"config.json", "metrics.jsonl"}) files.emplace_back("--out", *s.out + "/" + name);
+  return files;
 }
 
 // Each would replace what the other wrote.
 void check_results(const Settings& s) {
-  const std::pair<const char*, const std::optional<std::string>&> files[] = {
-      {"--metrics", s.metrics},       {"--profile-out", s.profile_out}, {"--save-weights", s.save_weights},
-      {"--save-model", s.save_model}, {"--save-grads", s.save_grads},   {"--save-outputs", s.save_outputs}};
   std::map<std::filesystem::path, const char*> taken;
-  for (const auto& [flag, file] : files) {
-    if (!file) continue;
-    const auto [found, is_new] = taken.emplace(std::filesystem::path(*file).lexically_normal(), flag);
-    if (!is_new) fail_usage("{} and {} name the same file, {}", found->second, flag, *file);
+  for (const auto& [flag, file] : files_of(s)) {
+    const auto [found, is_new] = taken.emplace(std::filesystem::path(file).lexically_normal(), flag);
+    if (!is_new) fail_usage("{} and {} name the same file, {}", found->second, flag, file);
   }
 }
 

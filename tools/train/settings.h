@@ -76,7 +76,8 @@ struct Settings {
 };
 
 /// Sets what was left open by what it depends on (the data by the model, the rate by the optimizer, ...), and checks
-/// that settings go together. Throws UsageError naming the flags. Resolving twice changes nothing.
+/// that settings go together. A folder of --init-weights is looked into for what it brings. Throws UsageError naming
+/// the flags. Resolving twice changes nothing.
 void resolve(Settings& settings);
 
 /// What --data says: "mnist" is {"mnist", ""}, "tensors:FILE" {"tensors", "FILE"}.
@@ -85,8 +86,9 @@ struct DataName {
 };
 DataName data_name(const std::string& data);
 
-/// Smaller images would have lost all extent behind a ResNet's ImageNet stem.
-inline constexpr std::int64_t kSmallestForImageNetStem = 64;
+/// The stem of a ResNet for images whose shorter side is this: smaller ones would have lost all extent behind
+/// ImageNet's.
+inline const char* usual_stem(std::int64_t side) { return side < 64 ? "small" : "imagenet"; }
 
 /// Families of models, which differ in what they read and in their defaults.
 bool is_bert(const Settings& settings);

@@ -33,26 +33,38 @@ std::string readable(std::size_t bytes) {
 nn::Variable forward(const DataSource& data, Task& task, std::int64_t rows) {
   std::vector<std::int64_t> indices;
   for (std::int64_t row = 0; row < rows; ++row) indices.push_back(row % data.train->size());
-  task.model()->train();
+  task.model().train();
   nn::Variable loss;
   for (const nn::Variable& sum : task.loss_sums(data.train->read(indices))) loss = loss.defined() ? loss + sum : sum;
   return loss;
 }
 
-std::vector<Layer> read_layers(const DataSource& data, Task& task, std::int64_t batch_size) {
-  const auto parameters = task.model()->named_parameters();
+/// Layers as a batch of `rows` has them; multiply-adds of one sample.
+struct Layers {
+  std::int64_t rows;
+  std::vector<Layer> all;
+};
+
+// What is predicted of text depends on the samples, so those are read off as they are.
+Layers read_layers(const DataSource& data, Task& task, std::int64_t batch_size) {
+  const auto parameters = task.model().named_parameters();
   const auto of = [&](std::int64_t rows) { return layers_of(forward(data, task, rows), parameters); };
-  return layers_for(batch_size, of(2), of(3));
+  if (task.items_are_rows()) return {batch_size, layers_for(batch_size, of(2), of(3))};
+  const std::int64_t rows = std::min(batch_size, kMeasured);
+  Layers layers{rows, of(rows)};
+  for (Layer& layer : layers.all)
+    if (layer.multiply_adds) *layer.multiply_adds /= rows;
+  return layers;
 }
 
 std::string shown(std::int64_t number) { return number == 0 ? "-" : with_commas(number); }
 
-void print_layers(const std::vector<Layer>& layers, std::int64_t batch_size) {
+void print_layers(const Layers& layers) {
   TextTable table({Align::left, Align::left, Align::left, Align::right, Align::right});
   table.add({"layer", "operator", "output", "parameters", "multiply-adds"});
   std::int64_t parameters = 0, multiply_adds = 0;
   bool all_known = true;
-  for (const Layer& layer : layers) {
+  for (const Layer& layer : layers.all) {
     parameters += layer.parameters;
     multiply_adds += layer.multiply_adds.value_or(0);
     all_known = all_known && layer.multiply_adds;
@@ -62,7 +74,7 @@ void print_layers(const std::vector<Layer>& layers, std::int64_t batch_size) {
                layer.multiply_adds ? shown(*layer.multiply_adds) : "?"});
   }
   table.add({"total", "", "", with_commas(parameters), (all_known ? "" : "at least ") + with_commas(multiply_adds)});
-  fmt::print("\nlayers: outputs for a batch of {}, multiply-adds of one sample\n{}", batch_size, table.str());
+  fmt::print("\nlayers: outputs for a batch of {}, multiply-adds of one sample\n{}", layers.rows, table.str());
 }
 
 // What a forward leaves in memory until backward has passed, the batch and the loss included.
@@ -113,9 +125,9 @@ void print_memory(const Settings& settings, const DataSource& data, const Traini
     total += bytes;
   };
   std::size_t parameters = 0, gradients = 0, buffers = 0;
-  for (const nn::Variable& parameter : state.model->parameters()) parameters += parameter.data().bytes();
+  for (const nn::Variable& parameter : state.model().parameters()) parameters += parameter.data().bytes();
   for (const Bucket& bucket : plan) gradients += bucket.bytes;
-  for (const nn::NamedBuffer& buffer : state.model->named_buffers()) buffers += buffer.tensor->bytes();
+  for (const nn::NamedBuffer& buffer : state.model().named_buffers()) buffers += buffer.tensor->bytes();
   std::vector<const char*> remembered = state.optimizer->state_kinds();
   if (settings.momentum == 0) remembered.clear();  // there is a velocity only where it is needed
   const std::int64_t rows = std::min(batch_size, kMeasured);
@@ -150,8 +162,8 @@ void print_buckets(const Settings& settings, const std::vector<Bucket>& plan) {
 
 void print_summary(const Settings& settings, const DataSource& data, const TrainingState& state) {
   const std::int64_t batch_size = std::min(settings.batch_size, data.train->size());
-  const std::vector<Bucket> plan = plan_buckets(settings, *state.model);
-  print_layers(read_layers(data, *state.task, batch_size), batch_size);
+  const std::vector<Bucket> plan = plan_buckets(settings, state.model());
+  print_layers(read_layers(data, *state.task, batch_size));
   print_memory(settings, data, state, plan, batch_size);
   print_buckets(settings, plan);
   std::fflush(stdout);

@@ -114,8 +114,8 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
       progress_(progress),
       checkpoints_(checkpoints),
       stop_(stop),
-      ddp_(*state.model, ranks.gradients(), data_parallel_options(settings)),
-      parameters_(state.model->parameters()),
+      ddp_(state.model(), ranks.gradients(), data_parallel_options(settings)),
+      parameters_(state.model().parameters()),
       sampler_(make_sampler(settings, ranks, data)),
       loader_(data.train, sampler_,
               {.accumulation_steps = settings.accumulation_steps, .threads = static_cast<int>(settings.data_threads)}) {
@@ -123,7 +123,7 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
 }
 
 void Trainer::run() {
-  state_.model->train();
+  state_.model().train();
   while (!is_finished()) {
     run_epoch();
     if (state_.position.micro_step == sampler_.micro_steps()) state_.position = {.epoch = state_.epoch() + 1};
@@ -164,7 +164,9 @@ void Trainer::update(const data::Window& window, UpdateReport& report) {
   exchange.end(report);
   stopped_by_ = exchange.stopped_by();
   check_finite("loss", report.loss, report);
-  if (!items.has_any()) return state_.schedule->advance();  // on no rank: there is no gradient to step along
+  report.lr = state_.schedule->lr();
+  report.has_items = items.has_any();
+  if (!report.has_items) return state_.schedule->advance();  // there is no gradient to step along, on any rank
 
   const distributed::IterationRecord& sent = ddp_.reducer().last_iteration();
   report.comm_ms = sent.first_launch_to_last_completion_ms();
@@ -178,10 +180,11 @@ void Trainer::forward_backward(const data::Window& window, std::size_t micro_ste
   nn::Variable loss;
   {
     const Phase phase("forward", report.forward_ms);
-    state_.model->set_random_context({.seed = static_cast<std::uint64_t>(settings_.seed),
-                                      .epoch = state_.epoch(),
-                                      .step = static_cast<std::uint32_t>(state_.step()),
-                                      .shard = static_cast<std::uint32_t>(micro_step * ranks_.size() + ranks_.rank())});
+    state_.model().set_random_context(
+        {.seed = static_cast<std::uint64_t>(settings_.seed),
+         .epoch = state_.epoch(),
+         .step = static_cast<std::uint32_t>(state_.step()),
+         .shard = static_cast<std::uint32_t>(micro_step * ranks_.size() + ranks_.rank())});
     ddp_.before_forward();
     const std::vector<nn::Variable> sums = state_.task->loss_sums(window.micro_batches[micro_step]);
     for (std::size_t t = 0; t < sums.size(); ++t) {
@@ -202,7 +205,6 @@ void Trainer::step(UpdateReport& report) {
     report.grad_norm = optim::clip_grad_norm(parameters_, *settings_.clip_grad_norm);
     check_finite("norm of the gradients", *report.grad_norm, report);
   }
-  report.lr = state_.schedule->lr();
   state_.schedule->apply();
   state_.optimizer->step();
   state_.schedule->advance();
@@ -229,7 +231,7 @@ void Trainer::after_update(const UpdateReport& report) {
 
 void Trainer::save_checkpoint() {
   ddp_.sync_buffers();
-  if (checkpoints_) checkpoints_->save(state_, run_identity(settings_, ranks_.size(), data_.train->size()));
+  if (checkpoints_) checkpoints_->save(state_, run_identity(settings_, ranks_.size(), data_));
 }
 
 std::int64_t epoch_number(const TrainingState& state) {

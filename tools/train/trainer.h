@@ -6,7 +6,7 @@
 //
 // Ranks take every W-th row of a global batch, so in one micro-step a rank may have fewer items than others, or none.
 // Each scales the sum of its losses by W / items of the window; DistributedDataParallel averages over W; what remains
-// is the mean over all items, exactly. A window without items changes nothing.
+// is the mean over all items, exactly. A window without items changes no weight.
 #pragma once
 
 #include "tandem/data/loader.h"

@@ -29,12 +29,12 @@ Length run_length(const Settings& settings, int ranks, std::int64_t samples);
 
 struct TrainingState {
   std::unique_ptr<Task> task;
-  std::shared_ptr<nn::Module> model;  ///< the task's
-  std::string left_out = {};          ///< of --init-weights, for the user to read
+  std::string left_out = {};  ///< of --init-weights, for the user to read
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::LrSchedule> schedule;
   data::SamplerPosition position;  ///< of the next micro-step
 
+  nn::Module& model() const { return task->model(); }
   /// Updates made so far.
   std::int64_t step() const { return schedule->step(); }
   std::uint32_t epoch() const { return position.epoch; }

@@ -14,7 +14,7 @@ class Classification final : public Task {
                  double label_smoothing)
       : model_(std::move(model)), forward_(std::move(forward)), label_smoothing_(label_smoothing) {}
 
-  const std::shared_ptr<nn::Module>& model() const override { return model_; }
+  nn::Module& model() const override { return *model_; }
   const std::vector<std::string>& terms() const override;
   std::vector<double> items(const data::Batch& batch) const override { return {static_cast<double>(batch.rows())}; }
   bool items_are_rows() const override { return true; }

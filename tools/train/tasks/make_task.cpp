@@ -1,5 +1,9 @@
 #include "tools/train/tasks/make_task.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "tandem/autograd/grad_mode.h"
 #include "tandem/models/bert_heads.h"
 #include "tandem/models/model_zoo.h"
@@ -21,9 +25,8 @@ models::ModelOptions options_for(const Settings& settings, const data::LabelledD
   if (shape.rank() != 3)
     fail("--model {} does not take --data {}: samples have shape {}, needed [C, H, W]", settings.model, *settings.data,
          shape.str());
-  const bool is_small = std::min(shape[1], shape[2]) < kSmallestForImageNetStem;
-  options.stem =
-      settings.stem.value_or(is_small ? "small" : "imagenet") == "small" ? models::Stem::small : models::Stem::imagenet;
+  const std::string stem = settings.stem.value_or(usual_stem(std::min(shape[1], shape[2])));
+  options.stem = stem == "small" ? models::Stem::small : models::Stem::imagenet;
   options.in_channels = shape[0];
   options.classes = settings.classes.value_or(images.classes());
   return options;
@@ -32,7 +35,7 @@ models::ModelOptions options_for(const Settings& settings, const data::LabelledD
 // One sample through the model: do they fit?
 void check_fits(const Settings& settings, Task& task, const data::LabelledDataset& images) {
   const autograd::NoGradGuard no_grad;
-  task.model()->eval();
+  task.model().eval();
   core::Shape output;
   try {
     const std::int64_t first = 0;
@@ -41,7 +44,7 @@ void check_fits(const Settings& settings, Task& task, const data::LabelledDatase
     fail("--model {} does not take --data {}, samples of shape {}: {}", settings.model, *settings.data,
          images.sample_shape().str(), error.what());
   }
-  task.model()->train();
+  task.model().train();
   if (output.back() < images.classes())
     fail("--model {} tells {} classes apart, --data {} has {}", settings.model, output.back(), *settings.data,
          images.classes());
@@ -60,29 +63,54 @@ std::unique_ptr<Task> make_image_task(const Settings& settings, const data::Labe
   return task;
 }
 
-void check_fits(const Settings& settings, const models::BertConfig& config, const data::TextDataset& text) {
+void check_sizes(const Settings& settings, const models::BertConfig& config, const data::TextDataset& text) {
   const auto check = [&](const char* what, std::int64_t of_data, std::int64_t of_model) {
     if (of_data > of_model)
       fail("--model {} has {} {}, --data {} needs {}", settings.model, of_model, what, *settings.data, of_data);
   };
+  if (settings.seq_length && *settings.seq_length > config.max_position_embeddings)
+    fail("--seq-length {} is more than the {} positions of --model {}", *settings.seq_length,
+         config.max_position_embeddings, settings.model);
   check("tokens", text.vocabulary_size(), config.vocab_size);
   check("positions", text.seq_length(), config.max_position_embeddings);
   check("token types", text.token_types(), config.type_vocab_size);
 }
 
+// Weights alone, before any of them is made: a configuration is a file from elsewhere.
+void check_memory(const Settings& settings, const models::BertConfig& config, core::DType dtype) {
+  const double parameters = models::parameter_count(config);
+  const double needed = parameters * static_cast<double>(core::item_size(dtype));
+  const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  constexpr double kGiB = 1 << 30;
+  if (needed > there)
+    fail("{}: {:.3g} parameters take {:.0f} GiB, this machine has {:.0f}",
+         settings.model_config.value_or(settings.model), parameters, needed / kGiB, there / kGiB);
+}
+
+std::unique_ptr<Task> make_classifier(const Settings& settings, const models::BertConfig& config,
+                                      const data::TextDataset& text, core::Generator& random, core::DType dtype) {
+  if (settings.predict_all)
+    fail("--predict-all is for tokens to predict, --data {} has a class for each sample", *settings.data);
+  const std::int64_t classes = settings.classes.value_or(std::max(config.num_labels, text.classes()));
+  if (classes < text.classes())
+    fail("--model {} tells {} classes apart, --data {} has {}", settings.model, classes, *settings.data,
+         text.classes());
+  const auto model = std::make_shared<models::BertForSequenceClassification>(config, random, classes);
+  model->to(dtype);
+  auto forward = [model](const data::Batch& batch) { return model->forward(bert_input(batch)); };
+  return std::make_unique<Classification>(model, forward, settings.label_smoothing);
+}
+
 std::unique_ptr<Task> make_text_task(const Settings& settings, const data::TextDataset& text) {
   if (!is_bert(settings)) fail("--model {} reads images, --data {} is text", settings.model, *settings.data);
   const models::BertConfig config = bert_config_of(settings);
-  check_fits(settings, config, text);
-  core::Generator random(seed_of(settings));
   const core::DType dtype = settings.precision == "fp64" ? core::DType::float64 : core::DType::float32;
-  if (text.classes() > 0) {
-    const auto model = std::make_shared<models::BertForSequenceClassification>(
-        config, random, settings.classes.value_or(text.classes()));
-    model->to(dtype);
-    auto forward = [model](const data::Batch& batch) { return model->forward(bert_input(batch)); };
-    return std::make_unique<Classification>(model, forward, settings.label_smoothing);
-  }
+  check_sizes(settings, config, text);
+  check_memory(settings, config, dtype);
+  core::Generator random(seed_of(settings));
+  if (text.classes() > 0) return make_classifier(settings, config, text, random, dtype);
+  if (settings.classes)
+    fail("--classes is for samples with a class each, --data {} has tokens to predict", *settings.data);
   const auto model = std::make_shared<models::BertForPreTraining>(config, random, text.pairs());
   model->to(dtype);
   return std::make_unique<PreTraining>(model, settings.predict_all, settings.label_smoothing);

@@ -30,20 +30,20 @@ struct PreTraining::Forward {
 };
 
 PreTraining::PreTraining(std::shared_ptr<models::BertForPreTraining> model, bool predict_all, double label_smoothing)
-    : bert_(std::move(model)), module_(bert_), predict_all_(predict_all), label_smoothing_(label_smoothing) {
+    : model_(std::move(model)), predict_all_(predict_all), label_smoothing_(label_smoothing) {
   terms_.emplace_back("masked_lm_loss");
-  if (bert_->has_next_sentence()) terms_.emplace_back("next_sentence_loss");
+  if (model_->has_next_sentence()) terms_.emplace_back("next_sentence_loss");
 }
 
 std::vector<double> PreTraining::items(const data::Batch& batch) const {
   std::vector<double> items{count_predicted(batch.target)};
-  if (bert_->has_next_sentence()) items.push_back(static_cast<double>(batch.rows()));
+  if (model_->has_next_sentence()) items.push_back(static_cast<double>(batch.rows()));
   return items;
 }
 
 PreTraining::Forward PreTraining::forward(const data::Batch& batch) const {
   const core::Tensor labels = batch.target.reshape({-1});
-  if (predict_all_) return {.output = bert_->forward(bert_input(batch)), .targets = labels};
+  if (predict_all_) return {.output = model_->forward(bert_input(batch)), .targets = labels};
   std::vector<std::int64_t> positions, targets;
   const auto* label = labels.data<std::int64_t>();
   for (std::int64_t i = 0; i < labels.numel(); ++i) {
@@ -51,7 +51,7 @@ PreTraining::Forward PreTraining::forward(const data::Batch& batch) const {
     positions.push_back(i);
     targets.push_back(label[i]);
   }
-  return {.output = bert_->forward(bert_input(batch), core::Tensor::from(positions)),
+  return {.output = model_->forward(bert_input(batch), core::Tensor::from(positions)),
           .targets = core::Tensor::from(targets)};
 }
 
@@ -75,8 +75,8 @@ BatchEvaluation PreTraining::evaluate(const data::Batch& batch, bool with_output
                              .outputs = {}};
   for (const nn::Variable& sum : sums(result, batch, 0)) evaluation.sums.push_back(sum.data().item());
   if (with_outputs) evaluation.outputs.emplace_back("last_hidden_state", result.output.hidden.data());
-  if (with_outputs && bert_->bert().has_pooler())
-    evaluation.outputs.emplace_back("pooler_output", bert_->bert().pool(result.output.hidden).data());
+  if (with_outputs && model_->bert().has_pooler())
+    evaluation.outputs.emplace_back("pooler_output", model_->bert().pool(result.output.hidden).data());
   return evaluation;
 }
 

@@ -12,7 +12,7 @@ class PreTraining final : public Task {
   /// `predict_all`: the head computes logits at all positions, not at the predicted ones alone; the loss is the same.
   PreTraining(std::shared_ptr<models::BertForPreTraining> model, bool predict_all, double label_smoothing);
 
-  const std::shared_ptr<nn::Module>& model() const override { return module_; }
+  nn::Module& model() const override { return *model_; }
   const std::vector<std::string>& terms() const override { return terms_; }
   std::vector<double> items(const data::Batch& batch) const override;
   std::vector<nn::Variable> loss_sums(const data::Batch& batch) override;
@@ -23,8 +23,7 @@ class PreTraining final : public Task {
   Forward forward(const data::Batch& batch) const;
   std::vector<nn::Variable> sums(const Forward& forward, const data::Batch& batch, double label_smoothing) const;
 
-  std::shared_ptr<models::BertForPreTraining> bert_;
-  std::shared_ptr<nn::Module> module_;  // the same
+  std::shared_ptr<models::BertForPreTraining> model_;
   std::vector<std::string> terms_;
   bool predict_all_;
   double label_smoothing_;

@@ -27,7 +27,7 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  virtual const std::shared_ptr<nn::Module>& model() const = 0;
+  virtual nn::Module& model() const = 0;
   /// Names of the loss's terms.
   virtual const std::vector<std::string>& terms() const = 0;
   /// Items of each term in a batch.
