@@ -139,7 +139,7 @@ TEST(MaskedLmDataset, PairsOfOneSentence) {
 TEST(MaskedLmDataset, BothPartsOfAPairHaveTokens) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
-    std::vector<int> lengths(6 + random() % 20);
+    std::vector<int> lengths(20 + random() % 20);
     for (int& length : lengths) length = random() % 2 == 0 ? 1 : 1 + static_cast<int>(random() % 30);
     const MaskedLmDataset dataset =
         dataset_of(lengths, {.seq_length = 6 + static_cast<int>(random() % 10), .pairs = true});
