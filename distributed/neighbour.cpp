@@ -49,10 +49,9 @@ std::optional<Failure> Neighbour::look(Store& store) {
   }
   if (now - changed_ < stale_) return std::nullopt;
   const auto last = Beat::decode(*beat);
-  return Failure{
-      neighbour, rank_,
-      fmt::format("rank {} does not respond: no heartbeat for {:g} s ({})", neighbour,
-                  in_seconds(stale_), last ? last->describe() : "its last one cannot be read")};
+  return Failure{neighbour, rank_,
+                 fmt::format("rank {} does not respond: no heartbeat for {:g} s ({})", neighbour, in_seconds(stale_),
+                             last ? last->describe() : "its last one cannot be read")};
 }
 
 }  // namespace tandem::distributed

@@ -283,9 +283,9 @@ void Watch::Implementation::wait_for_goodbye(int rank, Clock::time_point deadlin
     const auto beat = beat_of(missing.front());
     const bool more = missing.size() > kMaxNamed;
     missing.resize(std::min(missing.size(), kMaxNamed));
-    throw TimeoutError(fmt::format("{} {}{} did not come to the end within {:g} s ({})",
-                                   missing.size() == 1 ? "rank" : "ranks", fmt::join(missing, ", "),
-                                   more ? ", ..." : "", in_seconds(timeout), beat ? beat->describe() : "it never came"));
+    throw TimeoutError(fmt::format(
+        "{} {}{} did not come to the end within {:g} s ({})", missing.size() == 1 ? "rank" : "ranks",
+        fmt::join(missing, ", "), more ? ", ..." : "", in_seconds(timeout), beat ? beat->describe() : "it never came"));
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tandem/core/error.h"
@@ -19,6 +18,8 @@ constexpr std::pair<std::string_view, BertActivation> kActivations[] = {
     {"gelu_pytorch_tanh", BertActivation::gelu_tanh},
     {"relu", BertActivation::relu},
 };
+
+constexpr std::int64_t kMostLabels = 1 << 20;
 
 /// Reads keys of one object; errors name the source and the key.
 class Reader {
@@ -53,11 +54,13 @@ class Reader {
   /// Of a classifier: its labels by number, or how many there are.
   std::int64_t labels() const {
     std::int64_t count = 0;
-    whole("num_labels", count, 1, 1 << 20);
+    whole("num_labels", count, 1, kMostLabels);
     const json* names = find("id2label");
     if (!names) return count;
     if (!names->is_object() || names->empty())
       fail("{}: \"id2label\" is {}, needed an object with a name for each label", source_, shown(*names));
+    if (std::ssize(*names) > kMostLabels)
+      fail("{}: \"id2label\" has {} labels, at most {} are possible", source_, names->size(), kMostLabels);
     return static_cast<std::int64_t>(names->size());
   }
 

@@ -34,7 +34,8 @@ namespace {
 // How often a wait looks whether it was closed meanwhile.
 constexpr Milliseconds kLook{200};
 
-// Equal where address and port are: of a link-local address, which another machine tells us, the scope is that machine's.
+// Equal where address and port are: of a link-local address, which another machine tells us, the scope is that
+// machine's.
 struct SocketAddress {
   sockaddr_storage storage{};
 

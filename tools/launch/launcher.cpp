@@ -41,7 +41,8 @@ void print_settings(const Options& options, const RunStore& store, Output& outpu
   output.write_line(Stream::out, "launch");
   row("program", distributed::one_line(program, kMaxCause));
   row("ranks", describe_ranks(options));
-  row("threads", own_threads ? fmt::format("{} each (OMP_NUM_THREADS), {} cores", distributed::one_line(own_threads, kMaxCause), cores)
+  row("threads", own_threads ? fmt::format("{} each (OMP_NUM_THREADS), {} cores",
+                                           distributed::one_line(own_threads, kMaxCause), cores)
                              : fmt::format("{} each, {} cores", threads_per_rank(options, cores), cores));
   row("store", store.address());
   if (options.max_restarts > 0) row("restarts", fmt::format("at most {}", options.max_restarts));

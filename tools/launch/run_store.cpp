@@ -75,9 +75,7 @@ distributed::Store& RunStore::client() {
   return *client_;
 }
 
-std::string RunStore::address() const {
-  return "tcp://" + distributed::host_and_port(host_, port_);
-}
+std::string RunStore::address() const { return "tcp://" + distributed::host_and_port(host_, port_); }
 
 template <class F, class T>
 T RunStore::ask(F&& f, T otherwise) {

@@ -64,7 +64,8 @@ std::string RankEnd::cause() const {
   const std::string how = ending.signal != 0
                               ? fmt::format("was killed by signal {} ({})", ending.signal, strsignal(ending.signal))
                               : fmt::format("ended with exit code {}", ending.code);
-  return fmt::format("rank {} {}{}{}", rank, how, last_error.empty() ? "" : ": ", distributed::one_line(last_error, kMaxCause));
+  return fmt::format("rank {} {}{}{}", rank, how, last_error.empty() ? "" : ": ",
+                     distributed::one_line(last_error, kMaxCause));
 }
 
 Verdict judge(const std::vector<RankEnd>& ends, int world_size, const std::optional<Interruption>& interruption,
@@ -76,7 +77,8 @@ Verdict judge(const std::vector<RankEnd>& ends, int world_size, const std::optio
   if (own != ends.end())
     return {.code = exit_code(*own), .line = own->cause() + others(ends, world_size) + advice(*own)};
   const auto echo = std::find_if(ends.begin(), ends.end(), is_failure);
-  if (known_cause) return {.code = kPeerFailed, .line = distributed::one_line(*known_cause, kMaxCause) + others(ends, world_size)};
+  if (known_cause)
+    return {.code = kPeerFailed, .line = distributed::one_line(*known_cause, kMaxCause) + others(ends, world_size)};
   if (echo == ends.end()) return {};
   return {.code = kPeerFailed, .line = echo->cause() + others(ends, world_size) + advice(*echo)};
 }

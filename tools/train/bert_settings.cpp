@@ -6,12 +6,12 @@
 namespace tandem::train {
 
 models::BertConfig bert_config_of(const Settings& settings) {
-  if (settings.model_config) try {
-      return models::parse_bert_config(data::read_file(*settings.model_config), *settings.model_config);
-    } catch (const core::Error& error) {
-      core::fail("--model-config {}", error.what());
-    }
-  return models::bert_config(settings.model.substr(std::string_view("bert-").size()));
+  if (!settings.model_config) return models::bert_config(settings.model.substr(std::string_view("bert-").size()));
+  try {
+    return models::parse_bert_config(data::read_file(*settings.model_config), *settings.model_config);
+  } catch (const core::Error& error) {
+    core::fail("--model-config {}", error.what());
+  }
 }
 
 std::string model_fingerprint(const Settings& settings) {

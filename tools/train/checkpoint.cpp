@@ -79,7 +79,7 @@ RunIdentity run_identity(const Settings& settings, int ranks, const DataSource& 
           {"model configuration", model_fingerprint(settings)},
           {"--data", data_name(*settings.data).kind},  // a file may be moved
           {"samples", std::to_string(data.train->size())},
-          {"training data", data.fingerprint()},
+          {"training data", data.fingerprint},
           {"ranks", std::to_string(ranks)},
           {"--batch-size", std::to_string(settings.batch_size)},
           {"--accumulation-steps", std::to_string(settings.accumulation_steps)},

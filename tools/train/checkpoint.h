@@ -16,12 +16,12 @@
 namespace tandem::train {
 
 /// What must be the same for a run to be continued: the data's order, the random numbers, and what the tensors mean, by
-/// flag.
+/// flag or by what it is called.
 using RunIdentity = std::map<std::string, std::string>;
 RunIdentity run_identity(const Settings& settings, int ranks, const DataSource& data);
 
 void save_checkpoint(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& run);
-/// Throws Error where the file is damaged, or `run` is not the one it came from: the flag with both values.
+/// Throws Error where the file is damaged, or `run` is not the one it came from: what differs, with both values.
 void load_checkpoint(const std::filesystem::path& path, TrainingState& state, const RunIdentity& run);
 
 /// None where the folder has none, or is missing.

@@ -102,20 +102,13 @@ DataSource open_any(const Settings& settings) {
           .test = std::make_shared<data::FashionMnist>(folder, Split::test, normalization)};
 }
 
-}  // namespace
-
-const data::LabelledDataset* DataSource::labelled() const {
-  return dynamic_cast<const data::LabelledDataset*>(train.get());
-}
-
-const data::TextDataset* DataSource::text() const { return dynamic_cast<const data::TextDataset*>(train.get()); }
-
-std::string DataSource::fingerprint() const {
+std::string fingerprint_of(const DataSource& source) {
   std::uint64_t hash = core::fnv1a("");
+  const auto& vocabulary = source.vocabulary;
   for (std::int64_t i = 0; vocabulary && i < vocabulary->size(); ++i)
     hash = core::fnv1a(vocabulary->token(i) + "\n", hash);
-  const std::int64_t samples[] = {0, train->size() / 2, train->size() - 1};
-  const data::Batch batch = train->read(samples);
+  const std::int64_t size = source.train->size(), samples[] = {0, size / 2, size - 1};
+  const data::Batch batch = source.train->read(samples);
   for (const core::Tensor* tensor :
        {&batch.input, &batch.target, &batch.attention_mask, &batch.token_type_ids, &batch.next_sentence}) {
     if (!tensor->defined()) continue;
@@ -124,6 +117,14 @@ std::string DataSource::fingerprint() const {
   }
   return fmt::format("{:016x}", hash);
 }
+
+}  // namespace
+
+const data::LabelledDataset* DataSource::labelled() const {
+  return dynamic_cast<const data::LabelledDataset*>(train.get());
+}
+
+const data::TextDataset* DataSource::text() const { return dynamic_cast<const data::TextDataset*>(train.get()); }
 
 std::string DataSource::describe() const {
   std::string text_of =
@@ -147,6 +148,7 @@ DataSource open_data(const Settings& settings) {
   if (train && train->sample_shape() != test->sample_shape())
     core::fail("--data {}: training samples have shape {}, test samples {}", *settings.data,
                train->sample_shape().str(), test->sample_shape().str());
+  source.fingerprint = fingerprint_of(source);
   return source;
 }
 

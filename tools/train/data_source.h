@@ -17,14 +17,14 @@ struct DataSource {
   bool shuffle = true;                              ///< the training samples, anew each epoch
   std::optional<data::Vocabulary> vocabulary = {};  ///< of text that was tokenized here
   std::optional<double> unigram_entropy = {};       ///< of its training part, nats: the loss of who knows no context
+  /// A hash of what samples mean: the vocabulary, and a few training samples as a model gets them. Ranks must have the
+  /// same, and a run that goes on.
+  std::string fingerprint = {};
 
   /// Rows with a class each; else null.
   const data::LabelledDataset* labelled() const;
   /// Sequences of tokens; else null.
   const data::TextDataset* text() const;
-  /// A hash of what samples mean: the vocabulary, and a few training samples as a model gets them. Ranks must have the
-  /// same, and a run that goes on.
-  std::string fingerprint() const;
   /// "60,000 training and 10,000 test samples [1, 28, 28], 10 classes"
   std::string describe() const;
 };

@@ -87,14 +87,17 @@ Evaluation summarize(const Sums& sums, const std::vector<std::string>& terms) {
 
 }  // namespace
 
-std::optional<Evaluation> evaluate(Ranks& ranks, Task& task, const std::shared_ptr<const data::Dataset>& dataset,
-                                   std::int64_t batch_size, const StopSignal& stop, Outputs* outputs) {
+std::optional<Evaluation> evaluate(const Settings& settings, Ranks& ranks, Task& task,
+                                   const std::shared_ptr<const data::Dataset>& dataset, const StopSignal& stop,
+                                   Outputs* outputs) {
   const core::RecordScope scope("evaluate", "phase");
   const autograd::NoGradGuard no_grad;
   const EvaluationMode mode(task.model());
-  const data::Sampler sampler(
-      {.samples = dataset->size(), .batch_size = batch_size, .rank = ranks.rank(), .world_size = ranks.size()});
-  data::Loader loader(dataset, sampler);
+  const data::Sampler sampler({.samples = dataset->size(),
+                               .batch_size = settings.batch_size,
+                               .rank = ranks.rank(),
+                               .world_size = ranks.size()});
+  data::Loader loader(dataset, sampler, {.threads = static_cast<int>(settings.data_threads)});
   loader.begin_epoch({});
 
   Sums sums(task.terms().size());

@@ -27,7 +27,8 @@ using Outputs = std::vector<std::pair<std::string, core::Tensor>>;
 /// Collective: each rank evaluates its share, and all get the same result. Every sample counts once. The model's mode
 /// is as before afterwards. `outputs`, where given, gets the model's outputs in the data set's order, on all ranks, in
 /// the memory of each. None where a signal came meanwhile, to any of them. Throws Error where the loss is not finite.
-std::optional<Evaluation> evaluate(Ranks& ranks, Task& task, const std::shared_ptr<const data::Dataset>& dataset,
-                                   std::int64_t batch_size, const StopSignal& stop, Outputs* outputs = nullptr);
+std::optional<Evaluation> evaluate(const Settings& settings, Ranks& ranks, Task& task,
+                                   const std::shared_ptr<const data::Dataset>& dataset, const StopSignal& stop,
+                                   Outputs* outputs = nullptr);
 
 }  // namespace tandem::train

@@ -7,7 +7,6 @@
 #include "tandem/data/safetensors.h"
 #include "tandem/models/bert_heads.h"
 #include "tandem/models/bert_weights.h"
-#include "tools/train/bert_settings.h"
 #include "tools/train/pretrained_folder.h"
 
 namespace tandem::train {
@@ -30,11 +29,16 @@ std::string load_bert(nn::Module& model, const core::StateDict& file) {
   return difference.empty() ? "" : difference.str();
 }
 
-// Hugging Face's name of the class.
-std::string architecture(const nn::Module& model) {
-  const auto* pre_training = dynamic_cast<const models::BertForPreTraining*>(&model);
-  if (!pre_training) return "BertForSequenceClassification";
-  return pre_training->has_next_sentence() ? "BertForPreTraining" : "BertForMaskedLM";
+// The model's own configuration, under Hugging Face's name of its class: the file that it came from may be another now.
+std::string config_of(nn::Module& model) {
+  if (auto* classifier = dynamic_cast<models::BertForSequenceClassification*>(&model)) {
+    models::BertConfig config = classifier->bert().config();
+    config.num_labels = classifier->labels();
+    return models::to_json(config, "BertForSequenceClassification");
+  }
+  auto& pre_training = dynamic_cast<models::BertForPreTraining&>(model);
+  return models::to_json(pre_training.bert().config(),
+                         pre_training.has_next_sentence() ? "BertForPreTraining" : "BertForMaskedLM");
 }
 
 // What the model's tokens mean goes with it.
@@ -79,11 +83,8 @@ std::string load_initial_weights(const Settings& settings, nn::Module& model) {
 void save_pretrained(const std::string& folder, const Settings& settings, const DataSource& data, nn::Module& model) {
   const fs::path path = folder;
   fs::create_directories(path);
-  models::BertConfig config = bert_config_of(settings);
-  if (const auto* classifier = dynamic_cast<const models::BertForSequenceClassification*>(&model))
-    config.num_labels = classifier->labels();
   data::save_safetensors(path / kWeightsFile, model.state_dict(), {{"format", "pt"}});
-  data::write_file_atomically(path / kConfigFile, models::to_json(config, architecture(model)));
+  data::write_file_atomically(path / kConfigFile, config_of(model));
   save_vocabulary(path, settings, data);
 }
 

@@ -14,8 +14,8 @@ namespace tandem::train {
 /// read, or "". Throws Error naming the file where it does not fit.
 std::string load_initial_weights(const Settings& settings, nn::Module& model);
 
-/// Writes a BERT into the folder, which is made where it is missing: each file whole or not at all. vocab.txt only
-/// where the data's text was tokenized here.
+/// Writes a BERT into the folder, which is made where it is missing: each file whole or not at all. The vocabulary is
+/// the data's, else that of --init-weights; where there is neither, one that lies there from before is removed.
 void save_pretrained(const std::string& folder, const Settings& settings, const DataSource& data, nn::Module& model);
 
 }  // namespace tandem::train

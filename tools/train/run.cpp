@@ -70,7 +70,7 @@ void evaluate_at_end(const Settings& settings, Ranks& ranks, const DataSource& d
   if (!is_due && !settings.save_outputs) return;
   Outputs outputs;
   const auto result =
-      evaluate(ranks, *state.task, data.test, settings.batch_size, stop, settings.save_outputs ? &outputs : nullptr);
+      evaluate(settings, ranks, *state.task, data.test, stop, settings.save_outputs ? &outputs : nullptr);
   if (!result) return;
   if (is_due) {
     metrics.evaluation(epoch_number(state), *result);
@@ -81,11 +81,11 @@ void evaluate_at_end(const Settings& settings, Ranks& ranks, const DataSource& d
 
 // Before the first update: what would make ranks compute different things, named while nothing is lost.
 void verify_ranks(const Settings& settings, Ranks& ranks, const DataSource& data, const TrainingState& state) {
-  ranks.verify("what the ranks read",
-               {fmt::format("{} training and {} test samples", data.train->size(), data.test->size()),
-                "training data with hash " + data.fingerprint(),
-                "a model configuration with hash " + model_fingerprint(settings),
-                fmt::format("checkpoints up to step {}", state.step())});
+  ranks.verify(
+      "what the ranks read",
+      {fmt::format("{} training and {} test samples", data.train->size(), data.test->size()),
+       "training data with hash " + data.fingerprint, "a model configuration with hash " + model_fingerprint(settings),
+       fmt::format("checkpoints up to step {}", state.step())});
 }
 
 // All ranks end with the same error: in good order, so that none of them takes another's end for a failure.

@@ -69,6 +69,7 @@ void resolve_images(Settings& s) {
     fail_usage("--model {} reads text, --data {} are images", s.model, *s.data);
   for_data(s.image_size, "--image-size", kind == "imagefolder" || (kind == "synthetic" && is_resnet(s)),
            "imagefolder, and synthetic with a ResNet", 224, s);
+  // Data of one size only, 28 or 32 pixels, have no --image-size; of tensors it is not known yet (tasks/make_task.h).
   if (is_resnet(s) && !s.stem && kind != "tensors") s.stem = usual_stem(s.image_size.value_or(28));
 }
 

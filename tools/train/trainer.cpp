@@ -113,6 +113,7 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
       metrics_(metrics),
       progress_(progress),
       checkpoints_(checkpoints),
+      identity_(run_identity(settings, ranks.size(), data)),
       stop_(stop),
       ddp_(state.model(), ranks.gradients(), data_parallel_options(settings)),
       parameters_(state.model().parameters()),
@@ -212,7 +213,7 @@ void Trainer::step(UpdateReport& report) {
 
 void Trainer::after_update(const UpdateReport& report) {
   metrics_.update(report);
-  if (profile_) profile_->update(ddp_.reducer(), report);
+  if (profile_ && report.has_items) profile_->update(ddp_.reducer(), report);
   progress_.update(report);
   const bool epoch_ended = state_.position.micro_step == sampler_.micro_steps();
   const auto is_due = [&](const std::optional<std::int64_t>& every) {
@@ -220,7 +221,7 @@ void Trainer::after_update(const UpdateReport& report) {
   };
   if (is_due(settings_.eval_every) && stopped_by_ == 0) {
     ddp_.sync_buffers();
-    if (const auto result = evaluate(ranks_, *state_.task, data_.test, settings_.batch_size, stop_)) {
+    if (const auto result = evaluate(settings_, ranks_, *state_.task, data_.test, stop_)) {
       metrics_.evaluation(report.epoch, *result);
       progress_.evaluation(report.epoch, report.step, *result);
       evaluated_step_ = report.step;
@@ -231,7 +232,7 @@ void Trainer::after_update(const UpdateReport& report) {
 
 void Trainer::save_checkpoint() {
   ddp_.sync_buffers();
-  if (checkpoints_) checkpoints_->save(state_, run_identity(settings_, ranks_.size(), data_));
+  if (checkpoints_) checkpoints_->save(state_, identity_);
 }
 
 std::int64_t epoch_number(const TrainingState& state) {

@@ -59,6 +59,7 @@ class Trainer {
   Metrics& metrics_;
   Progress& progress_;
   CheckpointFolder* checkpoints_;
+  const RunIdentity identity_;
   const StopSignal& stop_;
 
   distributed::DistributedDataParallel ddp_;
