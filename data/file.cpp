@@ -105,7 +105,12 @@ void AtomicFile::throw_error(const char* action) const {
 
 std::string read_file(const std::filesystem::path& path) {
   const InputFile file(path);
-  std::string contents(file.size(), '\0');
+  std::string contents;
+  try {
+    contents.resize(file.size());
+  } catch (const std::exception&) {  // bad_alloc, length_error
+    core::fail("{}: {} bytes do not fit into memory", path.string(), file.size());
+  }
   file.read(0, contents.data(), contents.size());
   return contents;
 }

@@ -24,6 +24,7 @@ MaskedLmDataset::MaskedLmDataset(TokenCorpus corpus, const Vocabulary& vocabular
 }
 
 // With pairs a sample has two tokens at least, one for each part: where it would have one, a sentence is cut elsewhere.
+// With room for no more than two (S = 5) that is not always possible, and a second part may be empty.
 void MaskedLmDataset::pack(std::int64_t capacity) {
   const std::int64_t least = options_.pairs ? 2 : 1;
   std::int64_t start = 0, end = 0;  // of the sample at hand: whole sentences so far

@@ -21,7 +21,7 @@ float noise(std::uint32_t word) {
 Synthetic::Synthetic(const SyntheticOptions& options) : options_(options) {
   if (options.size < 0 || options.size >> 32 != 0)
     core::fail("synthetic: {} samples, needed 0 to 2^32 - 1", options.size);
-  if (options.first < 0 || (options.first + options.size) >> 32 != 0)
+  if (options.first >> 32 != 0 || (options.first + options.size) >> 32 != 0)
     core::fail("synthetic: {} samples from number {} on, needed numbers from 0 to 2^32 - 1", options.size,
                options.first);
   if (options.classes < 1) core::fail("synthetic: {} classes, needed 1 or more", options.classes);

@@ -8,8 +8,8 @@
 namespace tandem::data {
 
 struct SyntheticOptions {
-  std::int64_t first =
-      0;  ///< number of the first sample: ranges that do not meet are data of one kind with other noise
+  /// Number of the first sample: ranges that do not meet are data of one kind with other noise.
+  std::int64_t first = 0;
   std::int64_t size = 1024;
   core::Shape sample_shape{3, 224, 224};
   std::int64_t classes = 1000;

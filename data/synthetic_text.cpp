@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "tandem/core/parallel.h"
+
 namespace tandem::data {
 namespace {
 
@@ -26,7 +28,7 @@ struct SyntheticText::Row {
 };
 
 SyntheticText::SyntheticText(const SyntheticTextOptions& options) : options_(options) {
-  if (options.first < 0 || options.size < 0 || (options.first + options.size) >> 32 != 0)
+  if (options.first >> 32 != 0 || options.size >> 32 != 0 || (options.first + options.size) >> 32 != 0)
     core::fail("synthetic text: {} samples from number {} on, needed numbers from 0 to 2^32 - 1", options.size,
                options.first);
   if (options.seq_length < 2) core::fail("synthetic text: sequences of {}, needed 2 or more", options.seq_length);
@@ -68,12 +70,18 @@ Batch SyntheticText::read_batch(std::span<const std::int64_t> indices, const Epo
               .token_type_ids = core::Tensor::empty(shape, int64),
               .next_sentence = {}};
   if (options_.pairs) batch.next_sentence = core::Tensor::empty({shape[0]}, int64);
-  for (std::int64_t i = 0; i < shape[0]; ++i)
-    write_row(indices[static_cast<std::size_t>(i)],
-              {.tokens = batch.input.mutable_data<std::int64_t>() + i * shape[1],
-               .labels = batch.target.mutable_data<std::int64_t>() + i * shape[1],
-               .types = batch.token_type_ids.mutable_data<std::int64_t>() + i * shape[1],
-               .next_sentence = options_.pairs ? batch.next_sentence.mutable_data<std::int64_t>() + i : nullptr});
+  const Row first{.tokens = batch.input.mutable_data<std::int64_t>(),
+                  .labels = batch.target.mutable_data<std::int64_t>(),
+                  .types = batch.token_type_ids.mutable_data<std::int64_t>(),
+                  .next_sentence = options_.pairs ? batch.next_sentence.mutable_data<std::int64_t>() : nullptr};
+  core::parallel_for(shape[0], 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      write_row(indices[static_cast<std::size_t>(i)],
+                {.tokens = first.tokens + i * shape[1],
+                 .labels = first.labels + i * shape[1],
+                 .types = first.types + i * shape[1],
+                 .next_sentence = options_.pairs ? first.next_sentence + i : nullptr});
+  });
   return batch;
 }
 

@@ -93,7 +93,12 @@ class Reader {
 json parse_object(std::string_view text, const std::string& source) {
   json object;
   try {
-    object = json::parse(text);
+    // What is deeper is no configuration, and could not be shown in a message without running out of stack.
+    constexpr int kDeepest = 8;
+    object = json::parse(text, [&](int depth, json::parse_event_t, const json&) {
+      if (depth > kDeepest) fail("{}: nested more than {} deep", source, kDeepest);
+      return true;
+    });
   } catch (const json::parse_error& error) {
     fail("{}, byte {}: not JSON", source, error.byte);
   }

@@ -32,7 +32,7 @@ SOURCES = {".h", ".cpp", ".cuh", ".cu"}
 # Folders whose headers are not installed: kernels, and what needs a library that users need not have.
 PRIVATE_FOLDERS = {"cpu", "cuda", "mpi"}
 # What the libraries are built with and their users need not have (the PRIVATE dependencies in CMakeLists.txt).
-PRIVATE_HEADERS = re.compile(r"(unsupported/)?Eigen/|(oneapi/)?dnnl|nlohmann/|zlib\.h|utf8proc\.h|gloo/|mpi\.h")
+PRIVATE_HEADERS = re.compile(r"(unsupported/)?Eigen/|(oneapi/)?dnnl|nlohmann/|zlib\.h|utf8proc\.h|jpeglib\.h|jerror\.h|gloo/|mpi\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 

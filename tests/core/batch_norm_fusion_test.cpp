@@ -238,6 +238,7 @@ TEST(BatchNormFusion, SameBitsForAnyNumberOfThreads) {
         const Result r = compute(p, p.dy);
         std::vector<std::vector<float>> all;
         for (const Tensor& t : {r.y, r.dx, r.dweight, r.dbias}) all.push_back(t.to_vector<float>());
+        if (r.dresidual.defined()) all.push_back(r.dresidual.to_vector<float>());
         return all;
       };
       EXPECT_EQ(with_threads(1, results), with_threads(3, results)) << name_of(setting);

@@ -99,6 +99,19 @@ TEST(Random, ElementsAreFunctionsOfTheirIndex) {
   EXPECT_EQ(few.to(DType::bfloat16).to_vector<float>(), half.to_vector<float>());
 }
 
+TEST(Random, SameBitsForAnyNumberOfThreads) {
+  const PhiloxStream stream = RandomContext{.seed = 3}.stream(0);
+  for (const auto& fill : {fill_normal, fill_uniform}) {
+    const auto draw = [&] {
+      Tensor many = Tensor::empty({40'001});
+      fill(many, 0, 1, stream);
+      return many.to_vector<float>();
+    };
+    const auto alone = with_threads(1, draw);
+    for (const int threads : {2, 3, 8}) EXPECT_EQ(with_threads(threads, draw), alone) << threads;
+  }
+}
+
 TEST(Random, FillingRefusesWhatItCannotFill) {
   const PhiloxStream stream;
   Tensor transposed = Tensor::empty({2, 3}).transpose(0, 1), ints = Tensor::arange(3);

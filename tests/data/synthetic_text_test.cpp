@@ -4,18 +4,10 @@
 
 #include <numeric>
 
-#include "tests/errors.h"
+#include "tests/data/samples.h"
 
 namespace tandem::data {
 namespace {
-
-using testing::error_of;
-
-std::vector<std::int64_t> range(std::int64_t n) {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(n));
-  std::iota(indices.begin(), indices.end(), 0);
-  return indices;
-}
 
 // The tokens as they were before some were masked.
 std::vector<std::int64_t> whole(const Batch& batch) {

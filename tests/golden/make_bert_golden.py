@@ -5,7 +5,7 @@ Run it where torch, transformers and safetensors are installed; neither the buil
 
     python3 tests/golden/make_bert_golden.py          # rewrites bert.safetensors beside this script
 
-bert.safetensors, all float64 and without dropout, of a BERT with two layers of 16:
+bert.safetensors, float64 but for tokens and labels and without dropout, of a BERT with two layers of 16:
     "input_ids", "attention_mask", "token_type_ids", "labels", "next_sentence"      one batch of three, with padding
     "pre_training.state.NAME", ".gradient.NAME"     BertForPreTraining: weights and the gradients of its loss
     "pre_training.loss", ".token_logits", ".next_sentence_logits", ".hidden"

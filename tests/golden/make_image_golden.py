@@ -5,9 +5,9 @@ Run it where torch, torchvision, Pillow, numpy and safetensors are installed; ne
 
     python3 tests/golden/make_image_golden.py
 
-Images are formulas, so the same versions give the same file. For each kind of JPEG file "kind.jpeg" (its bytes) and "kind.rgb" (what
-Pillow decodes, [H, W, 3]); for each framing of the file "photo" its numbers "framing.box" (top, left, height, width; the size; mirrored, or
--1: the shorter side's length and the middle) and "framing.rgb".
+Images are formulas, so the same versions give the same file. For each kind of JPEG file "kind.jpeg" (its bytes) and, but for "photo",
+"kind.rgb" (what Pillow decodes, [H, W, 3]); for each framing of the file "photo" its numbers "framing.box" (top, left, height, width; the
+size; mirrored, or minus the shorter side's length: resized to it, and the middle) and "framing.rgb".
 """
 
 import io

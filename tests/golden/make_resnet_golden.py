@@ -9,7 +9,7 @@ Models are too large for files, so weights and inputs are a formula that the tes
 gradient a file holds a summary: its norm, and elements evenly spread. The same versions give the same files; they are in the files' metadata.
 
     resnet.safetensors
-        "resnet18.small.": logits and loss of one batch of two in training mode in float64; "gradient.NAME" and "buffer.NAME" after it
+        "resnet18.small.", "resnet50.imagenet.": logits and loss of one batch of two in training mode in float64; "gradient.NAME" and "buffer.NAME" after it
         (summaries); float32_errors (for each parameter the norm of what PyTorch's own float32 gradient is off, with other weights).
     resnet_names.txt
         for each depth: number and hash of the names and shapes of parameters, and of buffers, in torchvision's order.

@@ -91,6 +91,8 @@ TEST(BertConfig, WrongFiles) {
   EXPECT_EQ(error(R"({"is_decoder": true})"), "c.json: \"is_decoder\" is true, supported is false");
   EXPECT_EQ(error(R"({"position_embedding_type": "relative_key"})"),
             "c.json: \"position_embedding_type\" is \"relative_key\", supported is \"absolute\"");
+  const std::string deep = std::string(300000, '[') + std::string(300000, ']');
+  EXPECT_EQ(error("{\"hidden_size\": " + deep + "}"), "c.json: nested more than 8 deep");
   expect_contains(error("{\"hidden_act\": \"" + std::string(1000, 'x') + "\"}"), "xxx..., supported are");
   expect_contains(error(R"({"hidden_size": {"a": [1, 2]}})"), "is {\"a\":[1,2]}, needed a whole number");
 }

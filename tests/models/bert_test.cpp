@@ -190,6 +190,43 @@ TEST(Bert, InitialWeights) {
   for (const double value : bert.word_embeddings().data().select(0, 0).to_vector<double>()) EXPECT_EQ(value, 0);
 }
 
+// Of each kind alone: drawn by the random context in training, and nothing in evaluation.
+TEST(Bert, DropsInTrainingOnly) {
+  for (const auto rate : {&BertConfig::hidden_dropout_prob, &BertConfig::attention_probs_dropout_prob}) {
+    BertConfig config = small();
+    config.*rate = 0.5;
+    Generator random(1);
+    Bert bert(config, random);
+    const Tensor ids = Tensor::full({2, 6}, 7, {.dtype = DType::int64});
+    const auto run = [&](std::uint32_t step) {
+      bert.set_random_context({.seed = 1, .step = step});
+      return bert.forward({.input_ids = ids}).data().to_vector<float>();
+    };
+    const auto first = run(0);
+    EXPECT_EQ(run(0), first);
+    EXPECT_NE(run(1), first);
+    bert.eval();
+    EXPECT_EQ(run(0), run(1));
+    EXPECT_NE(run(0), first);
+  }
+}
+
+TEST(Bert, AClassifierDropsThePooledOutput) {
+  BertConfig config = small();
+  config.classifier_dropout = 0.5;
+  Generator random(1);
+  BertForSequenceClassification model(config, random, 3);
+  const Tensor ids = Tensor::full({2, 6}, 7, {.dtype = DType::int64});
+  const auto run = [&](std::uint32_t step) {
+    model.set_random_context({.seed = 1, .step = step});
+    return model.forward({.input_ids = ids}).data().to_vector<float>();
+  };
+  const auto first = run(0);
+  EXPECT_NE(run(1), first);
+  model.eval();
+  EXPECT_EQ(run(0), run(1));
+}
+
 TEST(Bert, NoRowsAndNoPositions) {
   Generator random(0);
   BertForPreTraining model(small(), random);

@@ -14,6 +14,7 @@
 #include "tandem/nn/dropout.h"
 #include "tandem/nn/linear.h"
 #include "tandem/nn/pooling.h"
+#include "tandem/nn/sequential.h"
 #include "tests/golden/golden_file.h"
 
 namespace tandem::nn {
@@ -249,6 +250,26 @@ TEST(Dropout, IsAFunctionOfTheContextAndTheCall) {
     layer.set_random_context(other);
     EXPECT_NE(draw(), first);
   }
+}
+
+// Each module that draws has a number of its own, and only those are counted.
+TEST(Dropout, ModulesOfAModelDrawOtherNumbers) {
+  const auto masks = [](bool with_more) {
+    Sequential net;
+    net.add<Dropout>(0.5);
+    if (with_more) net.add<ReLU>().add<Flatten>();
+    net.add<Dropout>(0.5);
+    net.set_random_context({.seed = 1});
+    const Variable x(Tensor::full({4, 64}, 1));
+    std::vector<std::vector<float>> all;
+    for (Module* module : net.modules())
+      if (auto* dropout = dynamic_cast<Dropout*>(module)) all.push_back(dropout->forward(x).data().to_vector<float>());
+    return all;
+  };
+  const auto two = masks(false);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_NE(two[0], two[1]);
+  EXPECT_EQ(masks(true), two);
 }
 
 TEST(Dropout, DoesNothingInEvaluationOrWithProbabilityZero) {

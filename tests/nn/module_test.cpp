@@ -106,6 +106,32 @@ TEST(Module, LoadErrorsListAllNamesAndChangeNothing) {
     EXPECT_EQ(after[i].second.to_vector<double>(), before[i].second.to_vector<double>()) << after[i].first;
 }
 
+TEST(Module, LoadMatchingTakesWhatBothHave) {
+  Small model;
+  const StateDict before = copy_of(model.state_dict());
+  StateDict state = copy_of(before);
+  for (auto& [name, tensor] : state) tensor.fill(9);
+  state[0].first = "extra";
+  const NameDifference difference = model.load_matching(state);
+  EXPECT_EQ(difference.str(), "missing: " + before[0].first + "; unexpected: extra");
+  StateDict after = model.state_dict();
+  EXPECT_EQ(after[0].second.to_vector<double>(), before[0].second.to_vector<double>());
+  for (std::size_t i = 1; i < after.size(); ++i)
+    for (const double value : after[i].second.to_vector<double>()) EXPECT_EQ(value, 9) << after[i].first;
+
+  state[3].second = Tensor::zeros({4});
+  for (auto& [name, tensor] : state) tensor.fill(5);
+  EXPECT_NE(error_of([&] { model.load_matching(state); }).find("norm.bias has shape [4]"), std::string::npos);
+  after = model.state_dict();
+  for (std::size_t i = 1; i < after.size(); ++i)
+    for (const double value : after[i].second.to_vector<double>()) EXPECT_EQ(value, 9) << after[i].first;
+}
+
+TEST(Module, ManyNamesAreCutShort) {
+  const NameDifference difference{.missing = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}, .unexpected = {}};
+  EXPECT_EQ(difference.str(), "missing: a b c d e f g h and 2 more; unexpected: none");
+}
+
 TEST(Module, LoadingKeepsTheDtypeAndIsSeenByBackward) {
   Small model;
   StateDict state = copy_of(model.state_dict());

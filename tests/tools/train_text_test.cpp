@@ -1,6 +1,7 @@
 // `train` on text: BERT in one process and on several ranks, from a corpus and from tensors, and folders as Hugging
 // Face's.
 #include "tandem/models/bert_config.h"
+#include "tests/tools/rank_processes.h"
 #include "tests/tools/train_ranks.h"
 
 namespace tandem::train {
@@ -14,9 +15,10 @@ class TrainText : public TrainRanks {
   TrainText() { write("small.json", config()); }
 
   /// Two layers of 16, 61 tokens, 12 positions.
-  static std::string config() {
-    return R"({"vocab_size": 61, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-               "intermediate_size": 32, "max_position_embeddings": 12})";
+  static std::string config(int heads = 2) {
+    return R"({"vocab_size": 61, "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 32,
+               "max_position_embeddings": 12, "num_attention_heads": )" +
+           std::to_string(heads) + "}";
   }
 
   /// `rows` sequences for --data tensors:NAME. Row r has as many tokens to predict as `labelled(r)` says.
@@ -89,6 +91,10 @@ TEST_F(TrainText, logits_everywhere_or_at_predicted_tokens_give_the_same_weights
   train_well(common + "--save-weights all.w --metrics all.m --predict-all");
   EXPECT_LE(largest_difference("masked.w", "all.w"), 1e-12);
   EXPECT_NEAR(metrics("masked.m").back()["steps"], 3, 0);
+  const auto masked = losses("masked.m"), all = losses("all.m");
+  ASSERT_EQ(masked.size(), 3u);
+  ASSERT_EQ(all.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(masked[i], all[i], 1e-12);
 }
 
 TEST_F(TrainText, a_window_without_anything_to_predict_changes_nothing) {
@@ -153,8 +159,7 @@ TEST_F(TrainText, a_run_goes_on_with_the_same_data_and_model_only) {
   std::string other = corpus();  // the same words under other names: equal numbers of tokens, other meanings
   for (char& letter : other) letter = letter == 'c' ? 'b' : letter;
   write("other.txt", other);
-  write("heads.json", R"({"vocab_size": 61, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
-                          "intermediate_size": 32, "max_position_embeddings": 12})");
+  write("heads.json", config(4));
   const std::string common =
       "--model bert --threads 1 --progress none --batch-size 4 --checkpoint-dir c --eval-every 0 ";
   train_well(common + "--model-config small.json --data text:corpus.txt --seq-length 12 --steps 3");
@@ -168,17 +173,17 @@ TEST_F(TrainText, a_run_goes_on_with_the_same_data_and_model_only) {
 }
 
 TEST_F(TrainText, ranks_with_other_models_are_told) {
-  write("other.json", R"({"vocab_size": 61, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
-                          "intermediate_size": 32, "max_position_embeddings": 12})");
-  const auto rank = [&](int r, const char* config) {
-    return fmt::format("'" TANDEM_TRAIN
-                       "' --model bert --model-config {} --threads 1 --data synthetic --seq-length 12 "
-                       "--synthetic-samples 8 --steps 1 --rank {} --world-size 2 --init file://{}",
-                       config, r, path("store"));
-  };
-  const Outcome outcome = shell(rank(0, "small.json") + " & " + rank(1, "other.json") + "; wait");
-  EXPECT_NE(outcome.errors.find("a model configuration with hash "), std::string::npos) << outcome.errors;
-  EXPECT_EQ(outcome.output.find("done"), std::string::npos) << outcome.output;
+  write("other.json", config(4));
+  RankProcesses ranks(folder_);
+  for (int r = 0; r < 2; ++r)
+    ranks.start(fmt::format("'" TANDEM_TRAIN "' --model bert --model-config {} --threads 1 --data synthetic "
+                            "--seq-length 12 --synthetic-samples 8 --steps 1 --progress none --rank {} --world-size 2 "
+                            "--init file://{}",
+                            r == 0 ? "small.json" : "other.json", r, path("store")));
+  for (const std::size_t r : {0u, 1u}) {
+    EXPECT_EQ(ranks.wait(r).code, 1) << ranks.errors(r);
+    EXPECT_NE(ranks.wait(r).last_error.find("a model configuration with hash "), std::string::npos) << ranks.errors(r);
+  }
 }
 
 TEST_F(TrainText, a_saved_folder_says_what_it_knows) {
@@ -211,7 +216,7 @@ TEST_F(TrainText, initial_weights_and_resume_are_one_command) {
   EXPECT_EQ(losses("m").size(), 2u);
 }
 
-TEST_F(TrainText, three_hundred_layers_draw_their_dropout) {
+TEST_F(TrainText, three_hundred_layers_can_draw_their_dropout) {
   write("deep.json", R"({"vocab_size": 61, "hidden_size": 4, "num_hidden_layers": 300, "num_attention_heads": 1,
                          "intermediate_size": 4, "max_position_embeddings": 12})");
   train_well(
@@ -259,6 +264,18 @@ TEST_F(TrainText, outputs_are_hidden_states_in_the_order_of_rows) {
   const auto outputs = data::load_safetensors(folder_ / "one.o");
   EXPECT_EQ(outputs.at("last_hidden_state").shape(), (core::Shape{7, 9, 16}));
   EXPECT_EQ(outputs.at("pooler_output").shape(), (core::Shape{7, 16}));
+}
+
+// Means over all tokens and all pairs, not means of the ranks' means.
+TEST_F(TrainText, evaluation_is_the_same_on_ranks_with_unequal_numbers_of_tokens) {
+  write_sequences("rows.safetensors", 7, true, [](std::int64_t row) { return row % 4; });
+  const std::string common = std::string(kSmall) + "--data tensors:rows.safetensors --precision fp64 --eval-only ";
+  train_well(common + "--batch-size 7 --metrics one");
+  launch_well(3, common + "--batch-size 2 --metrics many");
+  for (const char* key : {"eval_loss", "eval_accuracy", "eval_masked_lm_loss", "eval_next_sentence_loss"})
+    EXPECT_NEAR(metrics("one").front().at(key).get<double>(), metrics("many").front().at(key).get<double>(), 1e-10)
+        << key;
+  EXPECT_GT(metrics("one").front()["eval_masked_lm_loss"], 1);
 }
 
 TEST_F(TrainText, what_does_not_go_together) {

@@ -74,7 +74,8 @@ void run_ops(const OpsSettings& settings) {
 
 void add_ops(CLI::App& app) {
   auto settings = std::make_shared<OpsSettings>();
-  CLI::App* command = app.add_subcommand("ops", "Time of each operator, forward and backward, at the convnet's shapes");
+  CLI::App* command = app.add_subcommand(
+      "ops", "Time of each operator, forward and backward, at the shapes of convnet and of a layer of BERT base");
   command->add_option("--batch-size", settings->batch_size)->check(CLI::Range(1, 1 << 16))->capture_default_str();
   command->add_option("--threads", settings->threads)->check(CLI::Range(1, 1024))->capture_default_str();
   command->add_option("--seconds", settings->seconds, "To spend on each")

@@ -271,7 +271,8 @@ void add_files(Table& table, Settings& s) {
       "Weights to begin with: safetensors with PyTorch's names, or a folder that --save-model or Hugging Face wrote");
   table.row("save-weights", s.save_weights, path("a file"), "Weights at the end");
   table.row("save-model", s.save_model, path("a folder"),
-            "A BERT as Hugging Face's from_pretrained takes it: config.json, model.safetensors, vocab.txt");
+            "A BERT as Hugging Face's from_pretrained takes it: config.json, model.safetensors, vocab.txt, "
+            "tokenizer_config.json");
   table.row("save-grads", s.save_grads, path("a file"), "Gradients of the last update, as the optimizer got them");
   table.row("eval-only", s.eval_only, on_or_off(), "Only evaluate, on the test data");
   table.row("save-outputs", s.save_outputs, path("a file"),
