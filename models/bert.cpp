@@ -98,7 +98,8 @@ Variable Bert::embed(const BertInput& input) {
   const Tensor types = input.token_type_ids.defined() ? input.token_type_ids : Tensor::zeros_like(input.input_ids);
   const Variable words = word_.forward(input.input_ids);
   const Variable sum = words + position_.forward(Tensor::arange(input.input_ids.size(1)));
-  return dropout_.forward(norm_.forward(sum + token_type_.forward(types)));
+  const Variable x = norm_.forward(sum + token_type_.forward(types));
+  return dropout_.forward(input.dtype ? cast(x, *input.dtype) : x);
 }
 
 Variable Bert::forward(const BertInput& input) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tandem/models/bert_config.h"
@@ -24,11 +25,13 @@ namespace tandem::models {
 using core::Tensor;
 using nn::Variable;
 
-/// All int64 [N, S].
+/// Tensors are int64 [N, S].
 struct BertInput {
   Tensor input_ids;
   Tensor attention_mask = {};  ///< 1 at tokens, 0 at padding; undefined: no padding
   Tensor token_type_ids = {};  ///< undefined: all 0
+  /// Of hidden states: bfloat16 computes with less precision where weights stay float32. By default the weights'.
+  std::optional<core::DType> dtype = std::nullopt;
 };
 
 // Shared by all parts of a BERT.
