@@ -6,15 +6,13 @@
 namespace tandem::autograd {
 
 Variable cross_entropy(const Variable& logits, const Tensor& target, const core::CrossEntropyOptions& options) {
-  core::CrossEntropyResult r = core::cross_entropy(logits.data(), target, options);
-  return record(
-      "cross_entropy", std::move(r.loss), {logits},
-      [log_probabilities = SavedTensor(r.log_probabilities), target = SavedTensor(target),
-       class_weights = SavedTensor(options.class_weights), options,
-       total_weight = r.total_weight](Tensor dloss, Gradients& dx) {
-        class_weights.get();  // also in the options: throws where they were changed
-        dx.add(0, core::cross_entropy_backward(dloss, log_probabilities.get(), target.get(), options, total_weight));
-      });
+  core::CrossEntropyResult forward = core::cross_entropy(logits.data(), target, options);
+  return record("cross_entropy", forward.loss, {logits},
+                [x = SavedTensor(logits.data()), target = SavedTensor(target),
+                 class_weights = SavedTensor(options.class_weights), options, forward](Tensor dloss, Gradients& dx) {
+                  class_weights.get();  // also in the options: throws where they were changed
+                  dx.add(0, core::cross_entropy_backward(dloss, x.get(), target.get(), options, forward));
+                });
 }
 
 }  // namespace tandem::autograd

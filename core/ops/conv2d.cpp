@@ -2,6 +2,7 @@
 
 #include "tandem/core/ops/dispatch.h"
 #include "tandem/core/ops/linear.h"
+#include "tandem/core/ops/mixed_precision.h"
 
 namespace tandem::core {
 namespace {
@@ -10,15 +11,15 @@ constexpr TensorOptions channels_last(DType dtype, Device device) {
   return {.dtype = dtype, .device = device, .format = MemoryFormat::channels_last};
 }
 
-void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype()) fail("{}: dtypes differ: {} and {}", op, name(a.dtype()), name(b.dtype()));
+void check_dtypes(const char* op, const Tensor& dy, const char* what, const Tensor& other) {
+  if (dy.dtype() != other.dtype())
+    fail("{}: dtypes differ: {} {}, dy {}", op, what, name(other.dtype()), name(dy.dtype()));
 }
 
 void check_gradient(const char* op, const Tensor& dy, const Tensor& gradient, const Shape& shape) {
   if (gradient.shape() != shape)
     fail("{}: gradient destination is {}, needed is {}", op, gradient.shape().str(), shape.str());
-  if (gradient.dtype() != dy.dtype() && !(dy.dtype() == DType::bfloat16 && gradient.dtype() == DType::float32))
-    fail("{}: gradient of {} cannot be written as {}", op, name(dy.dtype()), name(gradient.dtype()));
+  check_parameter_dtype(op, "gradient", gradient, dy);
 }
 
 void check_output(const char* op, const Tensor& dy, const Shape& x, const Shape& weight, const Conv2dOptions& options) {
@@ -53,11 +54,11 @@ Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& opt
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options) {
   const Shape shape = conv2d_shape(x.shape(), weight.shape(), options);
-  check_dtypes("conv2d", x, weight);
+  check_parameter_dtype("conv2d", "weight", weight, x);
   if (bias.defined()) {
     if (bias.shape() != Shape{shape[1]})
       fail("conv2d: bias {} does not fit weight {}", bias.shape().str(), weight.shape().str());
-    check_dtypes("conv2d", x, bias);
+    check_parameter_dtype("conv2d", "bias", bias, x);
   }
   Tensor y = Tensor::empty(shape, channels_last(x.dtype(), x.device()));
   if (y.numel() == 0) return y;
@@ -68,7 +69,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 Tensor conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Shape& input_shape,
                              const Conv2dOptions& options) {
   check_output("conv2d_backward_input", dy, input_shape, weight.shape(), options);
-  check_dtypes("conv2d_backward_input", dy, weight);
+  check_parameter_dtype("conv2d_backward_input", "weight", weight, dy);
   Tensor dx = Tensor::empty(input_shape, channels_last(dy.dtype(), dy.device()));
   if (dx.numel() == 0) return dx;
   TANDEM_DISPATCH("conv2d_backward_input", dy.device(), conv2d_backward_input, dy, weight, options, dx);
@@ -78,7 +79,7 @@ Tensor conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Shape
 void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate,
                             const Conv2dOptions& options) {
   check_output("conv2d_backward_weight", dy, x.shape(), dweight.shape(), options);
-  check_dtypes("conv2d_backward_weight", dy, x);
+  check_dtypes("conv2d_backward_weight", dy, "x", x);
   check_gradient("conv2d_backward_weight", dy, dweight, dweight.shape());
   if (dweight.numel() == 0) return;
   if (dy.numel() == 0) {
@@ -98,7 +99,7 @@ void conv2d_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate) {
 Tensor conv2d_relu_backward(Tensor dy, const Tensor& y, Tensor& dbias, bool accumulate) {
   if (dy.rank() != 4 || dy.shape() != y.shape())
     fail("conv2d_relu_backward: dy {} and y {} must be of one shape [N, C, H, W]", dy.shape().str(), y.shape().str());
-  check_dtypes("conv2d_relu_backward", dy, y);
+  check_dtypes("conv2d_relu_backward", dy, "y", y);
   if (dbias.defined()) check_gradient("conv2d_relu_backward", dy, dbias, {dy.shape()[1]});
   const bool in_place = dy.is_unique() && dy.is_channels_last();
   Tensor masked = in_place ? dy : Tensor::empty(dy.shape(), channels_last(dy.dtype(), dy.device()));

@@ -29,14 +29,17 @@ struct Conv2dOptions {
 /// [N, O, OH, OW] for x [N, C, H, W] and weight [O, C / groups, KH, KW]. Throws where they do not fit, naming both.
 Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& options);
 
-/// bias [O] or undefined. float32, float64, bfloat16 (summed in float). Throws where shapes or dtypes do not fit.
+// All are float32, float64 or bfloat16 (summed in float). Where activations (x, y, dx, dy) are bfloat16, weights,
+// biases and their gradients may be float32: weights are rounded once for each change of theirs, when they are packed.
+
+/// bias [O] or undefined. In x's dtype. Throws where shapes or dtypes do not fit.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options = {});
 
 /// dx [N, C, H, W] = `input_shape`.
 Tensor conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Shape& input_shape,
                              const Conv2dOptions& options = {});
 
-/// Into `dweight` (any strides), overwriting it or adding to it; float32 is allowed where dy is bfloat16.
+/// Into `dweight` (any strides), overwriting it or adding to it.
 void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate,
                             const Conv2dOptions& options = {});
 

@@ -39,16 +39,20 @@ CrossEntropyLayout layout_of(const Tensor& logits, const Tensor& target) {
   return {.outer = batch, .classes = classes, .inner = positions / batch};
 }
 
+DType statistics_dtype(const Tensor& logits) {
+  return logits.dtype() == DType::float64 ? DType::float64 : DType::float32;
+}
+
 Tensor canonical(const Tensor& logits) {
   return has_adjacent_classes(logits) || logits.is_contiguous() ? logits : logits.contiguous();
 }
 
 // What the kernels take: weights in the compute type. Copies the options only where there are weights.
-const CrossEntropyOptions& prepared(const CrossEntropyOptions& options, DType dtype, CrossEntropyOptions& storage) {
+const CrossEntropyOptions& prepared(const CrossEntropyOptions& options, const Tensor& logits,
+                                    CrossEntropyOptions& storage) {
   if (!options.class_weights.defined()) return options;
   storage = options;
-  storage.class_weights =
-      options.class_weights.to(dtype == DType::float64 ? DType::float64 : DType::float32).contiguous();
+  storage.class_weights = options.class_weights.to(statistics_dtype(logits)).contiguous();
   return storage;
 }
 
@@ -57,35 +61,41 @@ const CrossEntropyOptions& prepared(const CrossEntropyOptions& options, DType dt
 CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   check("cross_entropy", logits, target, options);
   CrossEntropyOptions storage;
-  const CrossEntropyOptions& ready = prepared(options, logits.dtype(), storage);
+  const CrossEntropyOptions& ready = prepared(options, logits, storage);
   const Tensor x = canonical(logits), labels = target.contiguous();
   const bool each = options.reduction == Reduction::none;
-  CrossEntropyResult result{.loss = Tensor::empty(each ? target.shape() : Shape{}, logits.options()),
-                            .log_probabilities = Tensor::empty_like(x)};
+  const TensorOptions statistics{.dtype = statistics_dtype(logits), .device = logits.device()};
+  CrossEntropyResult result{.loss = Tensor::empty(each ? target.shape() : Shape{}, statistics),
+                            .max = Tensor::empty(target.shape(), statistics),
+                            .log_sum = Tensor::empty(target.shape(), statistics)};
   TANDEM_DISPATCH("cross_entropy", logits.device(), cross_entropy_total_weight, labels, x.shape()[1], ready,
                   result.total_weight);
   const double divisor = options.reduction == Reduction::mean ? result.total_weight : 1;
   TANDEM_DISPATCH("cross_entropy", logits.device(), cross_entropy, x, labels, layout_of(x, labels), ready, divisor,
-                  result.loss, result.log_probabilities);
+                  result);
   return result;
 }
 
-Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& log_probabilities, const Tensor& target,
-                              const CrossEntropyOptions& options, double total_weight) {
+Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
+                              const CrossEntropyOptions& options, const CrossEntropyResult& forward) {
   constexpr const char* kOp = "cross_entropy_backward";
-  check(kOp, log_probabilities, target, options);
+  check(kOp, logits, target, options);
   const Shape expected = options.reduction == Reduction::none ? target.shape() : Shape{};
-  if (dloss.shape() != expected || dloss.dtype() != log_probabilities.dtype())
+  if (dloss.shape() != expected || dloss.dtype() != statistics_dtype(logits))
     fail("{}: gradient {} {} of a loss {} {}", kOp, name(dloss.dtype()), dloss.shape().str(),
-         name(log_probabilities.dtype()), expected.str());
+         name(statistics_dtype(logits)), expected.str());
+  for (const Tensor* of_each : {&forward.max, &forward.log_sum})
+    if (!of_each->defined() || of_each->shape() != target.shape() || of_each->dtype() != dloss.dtype())
+      fail("{}: normaliser {} {} is not what forward gave for logits {}", kOp, name(of_each->dtype()),
+           of_each->shape().str(), logits.shape().str());
   CrossEntropyOptions storage;
-  const CrossEntropyOptions& ready = prepared(options, log_probabilities.dtype(), storage);
-  const Tensor q = canonical(log_probabilities), labels = target.contiguous(), gradient = dloss.contiguous();
-  Tensor dlogits = Tensor::empty_like(q);
-  const double divisor = options.reduction == Reduction::mean ? total_weight : 1;
-  if (q.numel() > 0)
-    TANDEM_DISPATCH(kOp, q.device(), cross_entropy_backward, gradient, q, labels, layout_of(q, labels), ready, divisor,
-                    dlogits);
+  const CrossEntropyOptions& ready = prepared(options, logits, storage);
+  const Tensor x = canonical(logits), labels = target.contiguous(), gradient = dloss.contiguous();
+  Tensor dlogits = Tensor::empty_like(x);
+  const double divisor = options.reduction == Reduction::mean ? forward.total_weight : 1;
+  if (x.numel() > 0)
+    TANDEM_DISPATCH(kOp, x.device(), cross_entropy_backward, gradient, x, forward, labels, layout_of(x, labels), ready,
+                    divisor, dlogits);
   return dlogits;
 }
 

@@ -3,6 +3,7 @@
 // With e = label_smoothing, w the class weights (1 where there are none), t the target of a position and q =
 // log_softmax(logits):
 //   loss = -(1 - e) w_t q_t - (e / C) sum_c w_c q_c
+// Log-probabilities are not kept: backward makes them again from the logits and each position's normaliser.
 // Positions whose target is ignore_index contribute 0. `mean` divides the sum of losses by total_weight = sum of w_t
 // over the others. Source: the definition of PyTorch's torch.nn.CrossEntropyLoss for class indices, whose results these
 // are.
@@ -24,8 +25,8 @@ struct CrossEntropyOptions {
 };
 
 struct CrossEntropyResult {
-  Tensor loss;               ///< a scalar, or shaped as the target with Reduction::none; dtype of the logits
-  Tensor log_probabilities;  ///< log_softmax of the logits over the classes: what backward needs
+  Tensor loss;          ///< a scalar, or shaped as the target with Reduction::none; float32 for bfloat16 logits
+  Tensor max, log_sum;  ///< of each position, dtype of the loss: q = (logits - max) - log_sum, for backward
   double total_weight = 0;
 };
 
@@ -34,10 +35,12 @@ struct CrossEntropyResult {
 /// [0, 1], or a target is neither in [0, C) nor ignore_index (named with its position in the flattened target).
 CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
 
-/// Gradient for the logits, laid out as log_probabilities: with g = dloss, divided by total_weight for a mean,
+/// Gradient for the logits, laid out as they are where their classes are adjacent, else contiguous: with g = dloss,
+/// divided by total_weight for a mean,
 ///   dlogits_c = g (a exp(q_c) - (1 - e) w_t [c = t] - (e / C) w_c),   a = (1 - e) w_t + (e / C) sum_c w_c
-Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& log_probabilities, const Tensor& target,
-                              const CrossEntropyOptions& options, double total_weight);
+/// `forward` is what cross_entropy gave for these logits, target and options.
+Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& target,
+                              const CrossEntropyOptions& options, const CrossEntropyResult& forward);
 
 /// How kernels see the logits: of the position whose target is element o * inner + i, logit c lies at (o * classes + c)
 /// * inner + i.
@@ -46,16 +49,17 @@ struct CrossEntropyLayout {
 };
 
 namespace cpu {
-// Targets are contiguous; weights are contiguous and of the compute type, or undefined.
+// Targets are contiguous; weights are contiguous and of the compute type, or undefined; what is of each position is
+// contiguous.
 /// Checks the targets, which the other kernels take on trust.
 void cross_entropy_total_weight(const Tensor& target, std::int64_t classes, const CrossEntropyOptions& options,
                                 double& total_weight);
 /// Reduction::none: losses of all positions. Else their sum divided by `divisor`.
 void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLayout& layout,
-                   const CrossEntropyOptions& options, double divisor, Tensor& loss, Tensor& log_probabilities);
-void cross_entropy_backward(const Tensor& dloss, const Tensor& log_probabilities, const Tensor& target,
-                            const CrossEntropyLayout& layout, const CrossEntropyOptions& options, double divisor,
-                            Tensor& dlogits);
+                   const CrossEntropyOptions& options, double divisor, CrossEntropyResult& result);
+void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const CrossEntropyResult& forward,
+                            const Tensor& target, const CrossEntropyLayout& layout, const CrossEntropyOptions& options,
+                            double divisor, Tensor& dlogits);
 }  // namespace cpu
 
 }  // namespace tandem::core

@@ -1,6 +1,7 @@
 #include "tandem/core/ops/gelu.h"
 
 #include "tandem/core/ops/dispatch.h"
+#include "tandem/core/ops/mixed_precision.h"
 
 namespace tandem::core {
 namespace {
@@ -25,7 +26,7 @@ void check_bias(const char* op, const char* what, const Tensor& bias, const Tens
 
 void check_bias_and_dtype(const char* op, const Tensor& bias, const Tensor& x) {
   check_bias(op, "bias", bias, x);
-  if (bias.dtype() != x.dtype()) fail("{}: dtypes differ: x {}, bias {}", op, name(x.dtype()), name(bias.dtype()));
+  check_parameter_dtype(op, "bias", bias, x);
 }
 
 Tensor as_kernels_take(const Tensor& bias) {

@@ -1,19 +1,10 @@
 #include "tandem/core/ops/linear.h"
 
 #include "tandem/core/ops/dispatch.h"
+#include "tandem/core/ops/mixed_precision.h"
 
 namespace tandem::core {
 namespace {
-
-void check_dtype(const char* op, const Tensor& given, const Tensor& other) {
-  if (given.dtype() != other.dtype())
-    fail("{}: dtypes differ: {} and {}", op, name(given.dtype()), name(other.dtype()));
-}
-
-void check_gradient_dtype(const char* op, const Tensor& dy, const Tensor& gradient) {
-  if (gradient.dtype() != dy.dtype() && !(dy.dtype() == DType::bfloat16 && gradient.dtype() == DType::float32))
-    fail("{}: gradient of {} cannot be written as {}", op, name(dy.dtype()), name(gradient.dtype()));
-}
 
 // [..., size] as [rows, size]; without a copy where strides permit.
 Tensor as_rows(const Tensor& t) {
@@ -35,11 +26,11 @@ Shape with_last(const Shape& shape, std::int64_t size) {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (x.rank() < 1 || weight.rank() != 2 || x.shape().back() != weight.shape()[1])
     fail("linear: x [..., in] and weight [out, in] do not fit: {} and {}", x.shape().str(), weight.shape().str());
-  check_dtype("linear", weight, x);
+  check_parameter_dtype("linear", "weight", weight, x);
   if (bias.defined()) {
     if (bias.shape() != Shape{weight.shape()[0]})
       fail("linear: bias {} does not fit weight {}", bias.shape().str(), weight.shape().str());
-    check_dtype("linear", bias, x);
+    check_parameter_dtype("linear", "bias", bias, x);
   }
   Tensor y = Tensor::empty(with_last(x.shape(), weight.shape()[0]), x.options());
   if (y.numel() == 0) return y;
@@ -52,7 +43,7 @@ Tensor linear_backward_input(const Tensor& dy, const Tensor& weight) {
   if (dy.rank() < 1 || weight.rank() != 2 || dy.shape().back() != weight.shape()[0])
     fail("linear_backward_input: dy [..., out] and weight [out, in] do not fit: {} and {}", dy.shape().str(),
          weight.shape().str());
-  check_dtype("linear_backward_input", weight, dy);
+  check_parameter_dtype("linear_backward_input", "weight", weight, dy);
   Tensor dx = Tensor::empty(with_last(dy.shape(), weight.shape()[1]), dy.options());
   if (dx.numel() == 0) return dx;
   Tensor rows = as_rows(dx);
@@ -67,8 +58,9 @@ void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
   if (dweight.shape() != Shape{dy.shape().back(), x.shape().back()})
     fail("linear_backward_weight: dy {} and x {} do not give {}", dy.shape().str(), x.shape().str(),
          dweight.shape().str());
-  check_dtype("linear_backward_weight", x, dy);
-  check_gradient_dtype("linear_backward_weight", dy, dweight);
+  if (x.dtype() != dy.dtype())
+    fail("linear_backward_weight: dtypes differ: x {}, dy {}", name(x.dtype()), name(dy.dtype()));
+  check_parameter_dtype("linear_backward_weight", "gradient", dweight, dy);
   if (dweight.numel() == 0) return;
   TANDEM_DISPATCH("linear_backward_weight", dy.device(), linear_backward_weight, as_rows(dy), as_rows(x), dweight,
                   accumulate);
@@ -77,7 +69,7 @@ void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
 void linear_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate) {
   if (dy.rank() < 1 || dbias.shape() != Shape{dy.shape().back()})
     fail("linear_backward_bias: dy {} does not give {}", dy.shape().str(), dbias.shape().str());
-  check_gradient_dtype("linear_backward_bias", dy, dbias);
+  check_parameter_dtype("linear_backward_bias", "gradient", dbias, dy);
   if (dbias.numel() == 0) return;
   TANDEM_DISPATCH("linear_backward_bias", dy.device(), linear_backward_bias, as_rows(dy), dbias, accumulate);
 }

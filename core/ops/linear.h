@@ -5,18 +5,21 @@
 
 namespace tandem::core {
 
-/// x [..., in], weight [out, in], bias [out] or undefined -> [..., out]. float32, float64, bfloat16 (summed in float).
-/// Throws where dtypes differ or sizes do not fit.
+// All are float32, float64 or bfloat16, with sums in float. Mixed precision is bfloat16 activations (x, y, dx, dy) with
+// float32 weights, biases and their gradients: weights are rounded once for each change of theirs, when they are
+// packed.
+
+/// x [..., in], weight [out, in], bias [out] or undefined -> [..., out], in x's dtype.
+/// Throws where dtypes or sizes do not fit.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 /// dx = dy W: dy [..., out] -> [..., in].
 Tensor linear_backward_input(const Tensor& dy, const Tensor& weight);
 
-/// dW = dy^T x into `dweight` [out, in] (any strides), overwriting it or adding to it. dweight may be float32 where dy
-/// is bfloat16.
+/// dW = dy^T x into `dweight` [out, in] (any strides), overwriting it or adding to it.
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate);
 
-/// db = the sum of dy over all but the last dimension into `dbias` [out]; float32 is allowed where dy is bfloat16.
+/// db = the sum of dy over all but the last dimension into `dbias` [out].
 /// The same bits for any number of threads.
 void linear_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate);
 

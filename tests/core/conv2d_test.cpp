@@ -65,13 +65,21 @@ struct Reference {
   }
 };
 
+struct Precision {
+  DType activations, parameters;
+};
+constexpr Precision kPrecisions[] = {{DType::float32, DType::float32},
+                                     {DType::float64, DType::float64},
+                                     {DType::bfloat16, DType::bfloat16},
+                                     {DType::bfloat16, DType::float32}};
+
 TEST(Conv2d, ForwardAndGradientsAgreeWithReference) {
-  for (const DType dtype : kFloating)
+  for (const auto& [dtype, parameter] : kPrecisions)
     for (const Case& c : kCases)
       for (const Layout layout : kLayouts) {
         const Shape ys = conv2d_shape(c.x, c.weight, c.options);
-        const Tensor x = laid_out(numbers(c.x, dtype), layout), w = numbers(c.weight, dtype, 2);
-        const Tensor b = numbers({ys[1]}, dtype, 3), dy = laid_out(numbers(ys, dtype, 4), layout);
+        const Tensor x = laid_out(numbers(c.x, dtype), layout), w = numbers(c.weight, parameter, 2);
+        const Tensor b = numbers({ys[1]}, parameter, 3), dy = laid_out(numbers(ys, dtype, 4), layout);
         const Reference wanted(c, x, w, b, dy);
         const std::string what = fmt::format("{} x {} w {} groups {} layout {}", name(dtype), c.x.str(), c.weight.str(),
                                              c.options.groups, static_cast<int>(layout));
@@ -79,6 +87,7 @@ TEST(Conv2d, ForwardAndGradientsAgreeWithReference) {
                      scale = 2 * std::sqrt(depth);
         const Tensor y = conv2d(x, w, b, c.options);
         ASSERT_EQ(y.shape(), ys);
+        ASSERT_EQ(y.dtype(), dtype);
         EXPECT_TRUE(y.is_channels_last());
         expect_close(y, wanted.y, scale, "y " + what);
         Conv2dOptions relu = c.options;
@@ -209,6 +218,8 @@ TEST(Conv2d, ErrorsNameTheShapes) {
   TANDEM_EXPECT_ERROR(conv2d(f32({2, 3, 4, 4}), f32({8, 4, 3, 3}), Tensor()),
                       "conv2d: channels do not fit: x [2, 3, 4, 4] and weight [8, 4, 3, 3] with 1 groups");
   TANDEM_EXPECT_ERROR(conv2d(f32({2, 3, 4}), f32({8, 4, 3, 3}), Tensor()), "got [2, 3, 4]");
+  TANDEM_EXPECT_ERROR(conv2d(f32({2, 3, 4, 4}), f32({8, 3, 3, 3}).to(DType::bfloat16), Tensor()),
+                      "conv2d: weight is bfloat16, activations are float32: needed is float32");
   TANDEM_EXPECT_ERROR(conv2d(f32({2, 3, 4, 4}), f32({8, 3, 5, 5}), Tensor()), "does not fit into x [2, 3, 4, 4]");
   TANDEM_EXPECT_ERROR(conv2d(f32({2, 3, 4, 4}), f32({8, 3, 3, 3}), f32({7})),
                       "bias [7] does not fit weight [8, 3, 3, 3]");

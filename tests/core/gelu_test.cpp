@@ -162,7 +162,7 @@ TEST(Gelu, ErrorsNameTheRule) {
   TANDEM_EXPECT_ERROR(bias_gelu(x, two), "bias_gelu: bias [2] does not fit x [4, 3]");
   TANDEM_EXPECT_ERROR(bias_gelu(x, {}), "bias_gelu: bias [] does not fit x [4, 3]");
   TANDEM_EXPECT_ERROR(bias_gelu(x, Tensor::zeros({3}, {.dtype = DType::float64})),
-                      "bias_gelu: dtypes differ: x float32, bias float64");
+                      "bias_gelu: bias is float64, activations are float32: needed is float32");
   TANDEM_EXPECT_ERROR(bias_gelu_backward(x, x, Tensor::zeros({3}), none, bad, false),
                       "bias_gelu_backward: dbias [2] does not fit x [4, 3]");
 }

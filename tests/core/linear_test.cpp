@@ -24,14 +24,15 @@ TEST(Linear, ForwardAndGradientsAgreeWithReference) {
           y_shape[y_shape.rank() - 1] = out;
           std::int64_t rows = 1;
           for (int d = 0; d < c.x.rank() - 1; ++d) rows *= c.x[d];
-          const Tensor x = laid_out(numbers(c.x, dtype), layout), w = laid_out(numbers({out, in}, dtype, 2), layout);
-          const Tensor b = laid_out(numbers({out}, dtype, 3), layout),
+          const DType parameter = dtype == DType::bfloat16 && accumulate ? DType::float32 : dtype;
+          const Tensor x = laid_out(numbers(c.x, dtype), layout),
+                       w = laid_out(numbers({out, in}, parameter, 2), layout);
+          const Tensor b = laid_out(numbers({out}, parameter, 3), layout),
                        dy = laid_out(numbers(y_shape, dtype, 4), layout);
           const auto vx = x.to_vector<double>(), vw = w.to_vector<double>(), vb = b.to_vector<double>(),
                      vdy = dy.to_vector<double>();
-          const DType gradient = dtype == DType::bfloat16 && accumulate ? DType::float32 : dtype;
-          Tensor dw = laid_out(numbers({out, in}, gradient, 5), layout),
-                 db = laid_out(numbers({out}, gradient, 6), layout);
+          Tensor dw = laid_out(numbers({out, in}, parameter, 5), layout),
+                 db = laid_out(numbers({out}, parameter, 6), layout);
           std::vector<double> y(at(rows * out)), dx(at(rows * in)), rdw = dw.to_vector<double>(),
                                                                     rdb = db.to_vector<double>();
           if (!accumulate) std::fill(rdw.begin(), rdw.end(), 0), std::fill(rdb.begin(), rdb.end(), 0);
@@ -50,6 +51,7 @@ TEST(Linear, ForwardAndGradientsAgreeWithReference) {
           const double scale = std::sqrt(static_cast<double>(std::max(in, rows) + 1));
           const Tensor result = linear(x, w, b);
           ASSERT_EQ(result.shape(), y_shape);
+          ASSERT_EQ(result.dtype(), dtype);
           expect_close(result, y, scale, "y " + what);
           expect_close(linear_backward_input(dy, w), dx, std::sqrt(static_cast<double>(out)), "dx " + what);
           linear_backward_weight(dy, x, dw, accumulate);
@@ -62,14 +64,30 @@ TEST(Linear, ForwardAndGradientsAgreeWithReference) {
 }
 
 TEST(Linear, PackedWeightsFollowTheWeights) {
-  const Tensor x = Tensor::full({64, 64}, 1, {.dtype = DType::bfloat16});
-  Tensor w = Tensor::full({64, 64}, 1, {.dtype = DType::bfloat16});
-  EXPECT_EQ(linear(x, w, Tensor()).to_vector<float>()[0], 64);
-  EXPECT_EQ(linear(x, w, Tensor()).to_vector<float>()[0], 64);
-  EXPECT_EQ(linear_backward_input(x, w).to_vector<float>()[0], 64);
-  w.fill(2);
-  EXPECT_EQ(linear(x, w, Tensor()).to_vector<float>()[0], 128);
-  EXPECT_EQ(linear_backward_input(x, w).to_vector<float>()[0], 128);
+  for (const DType parameter : {DType::bfloat16, DType::float32}) {
+    const Tensor x = Tensor::full({64, 64}, 1, {.dtype = DType::bfloat16});
+    Tensor w = Tensor::full({64, 64}, 1, {.dtype = parameter});
+    EXPECT_EQ(linear(x, w, Tensor()).to_vector<float>()[0], 64);
+    EXPECT_EQ(linear(x, w, Tensor()).to_vector<float>()[0], 64);
+    EXPECT_EQ(linear_backward_input(x, w).to_vector<float>()[0], 64);
+    w.fill(2);
+    EXPECT_EQ(linear(x, w, Tensor()).to_vector<float>()[0], 128);
+    EXPECT_EQ(linear_backward_input(x, w).to_vector<float>()[0], 128);
+  }
+}
+
+TEST(Linear, OneShapeInAllPrecisionsInTurn) {  // primitives are kept by shape and dtypes
+  const Tensor x = numbers({64, 64}, DType::float32), w = numbers({64, 64}, DType::float32, 2);
+  const auto expected = linear(x.to(DType::float64), w.to(DType::float64), Tensor()).to_vector<double>();
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float32, DType::bfloat16}) {
+    Tensor dw = Tensor::empty({64, 64});
+    linear_backward_weight(w.to(dtype), x.to(dtype), dw, false);
+    expect_close(dw,
+                 linear(w.transpose(0, 1).to(DType::float64), x.transpose(0, 1).to(DType::float64), Tensor())
+                     .to_vector<double>(),
+                 8, "dw");
+    expect_close(linear(x.to(dtype), w, Tensor()), expected, 8, "y");
+  }
 }
 
 TEST(LinearBackwardBias, SameBitsForAnyNumberOfThreads) {
@@ -86,12 +104,13 @@ TEST(Linear, ErrorsNameTheShapes) {
   const auto f32 = [](const Shape& s) { return Tensor::zeros(s); };
   TANDEM_EXPECT_ERROR(linear(f32({2, 3}), f32({4, 5}), Tensor()), "do not fit: [2, 3] and [4, 5]");
   TANDEM_EXPECT_ERROR(linear(f32({2, 3}), f32({4, 3}), f32({3})), "bias [3] does not fit weight [4, 3]");
-  TANDEM_EXPECT_ERROR(linear(f32({2, 3}), Tensor::zeros({4, 3}, {.dtype = DType::float64}), Tensor()), "dtypes differ");
+  TANDEM_EXPECT_ERROR(linear(f32({2, 3}), Tensor::zeros({4, 3}, {.dtype = DType::float64}), Tensor()),
+                      "linear: weight is float64, activations are float32: needed is float32");
   TANDEM_EXPECT_ERROR(linear_backward_input(f32({2, 3}), f32({4, 3})), "linear_backward_input: dy [..., out]");
   Tensor wrong = f32({4, 4}), half = Tensor::zeros({3, 4}, {.dtype = DType::bfloat16}), four = f32({4});
   TANDEM_EXPECT_ERROR(linear_backward_weight(f32({2, 3}), f32({2, 4}), wrong, false), "do not give [4, 4]");
   TANDEM_EXPECT_ERROR(linear_backward_weight(f32({2, 3}), f32({2, 4}), half, false),
-                      "gradient of float32 cannot be written as bfloat16");
+                      "linear_backward_weight: gradient is bfloat16, activations are float32: needed is float32");
   TANDEM_EXPECT_ERROR(linear_backward_bias(f32({2, 3}), four, false), "[2, 3] does not give [4]");
 }
 

@@ -89,7 +89,7 @@ TEST(Settings, bad_values_name_flag_value_and_what_is_allowed) {
   expect_usage_error({"--data", "imagenet"}, {"--data", "'imagenet'", "fashion-mnist", "tensors:FILE"});
   expect_usage_error({"--data", "tensors:"}, {"--data", "'tensors:'"});
   expect_usage_error({"--device", "cuda"}, {"--device", "'cuda'", "cpu"});
-  expect_usage_error({"--precision", "bf16"}, {"--precision", "'bf16'", "fp32, fp64"});
+  expect_usage_error({"--precision", "fp16"}, {"--precision", "'fp16'", "fp32, bf16, fp64"});
   expect_usage_error({"--progress", "yes"}, {"--progress", "'yes'", "auto, plain, terminal, none"});
   for (const char* value : {"0", "-1", "64x", "6.5", "", "99999999999999999999"})
     expect_usage_error({"--batch-size", value},

@@ -66,7 +66,8 @@ void place(const BatchEvaluation& batch, std::int64_t samples, std::int64_t begi
     if (i == outputs.size()) {
       core::Shape shape = values.shape();
       shape[0] = samples;
-      outputs.emplace_back(name, core::Tensor::zeros(shape, {.dtype = values.dtype()}));
+      const core::DType dtype = values.dtype() == core::DType::bfloat16 ? core::DType::float32 : values.dtype();
+      outputs.emplace_back(name, core::Tensor::zeros(shape, {.dtype = dtype}));
     }
     outputs[i].second.slice(0, begin + ranks.rank(), begin + rows, ranks.size()).copy_from(values);
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "tandem/core/ops/mixed_precision.h"
 #include "tools/train/format.h"
 
 namespace tandem::train {
@@ -43,6 +44,11 @@ std::string describe_optimizer(const Settings& settings) {
   return text;
 }
 
+std::string describe_precision(const Settings& settings) {
+  if (settings.precision != "bf16" || core::cpu::has_bfloat16_products()) return settings.precision;
+  return "bf16 (this processor multiplies in float32 only: fp32 is faster)";
+}
+
 }  // namespace
 
 void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
@@ -60,8 +66,8 @@ void print_overview(const Settings& settings, const Ranks& ranks, const DataSour
     row("optimizer", describe_optimizer(settings));
   }
   row("ranks", ranks.describe());
-  row("compute", fmt::format("{}, {}, {} {} a rank, seed {}", settings.device, settings.precision, *settings.threads,
-                             *settings.threads == 1 ? "thread" : "threads", settings.seed));
+  row("compute", fmt::format("{}, {}, {} {} a rank, seed {}", settings.device, describe_precision(settings),
+                             *settings.threads, *settings.threads == 1 ? "thread" : "threads", settings.seed));
   if (settings.out) row("out", *settings.out);
   if (settings.metrics) row("metrics", *settings.metrics);
   if (const auto folder = checkpoint_folder(settings); folder && !settings.eval_only) row("checkpoints", *folder);

@@ -257,7 +257,8 @@ void add_optimization(Table& table, Settings& s) {
 void add_computation(Table& table, Settings& s) {
   table.group("Computation");
   table.row("device", s.device, one_of({"cpu"}), "Where it is computed [cpu]");
-  table.row("precision", s.precision, one_of({"fp32", "fp64"}), "Of all arithmetic [fp32]");
+  table.row("precision", s.precision, one_of({"fp32", "bf16", "fp64"}),
+            "Of all arithmetic [fp32]; bf16: of activations and products, weights stay fp32");
   table.row("threads", s.threads, between(1, 1024), "Compute threads of a rank [cores / ranks of this machine]")
       .is_of_one_rank = true;
   table.row("seed", s.seed, at_least(0),

@@ -4,6 +4,7 @@
 #include "tandem/core/ops/conv2d.h"
 
 #include <atomic>
+#include <optional>
 
 #include "tandem/core/ops/cpu/conv2d_unfold.h"
 #include "tandem/core/ops/cpu/gemm.h"
@@ -42,8 +43,8 @@ onednn::MemoryDesc channels_last(const Shape& s, DType dtype) {
 struct Problem {
   Shape x, weight, y;
   Conv2dOptions options;
-  DType dtype;
-  bool has_bias;
+  DType dtype;                           // of activations
+  std::optional<DType> bias_dtype = {};  // none: no bias
 
   onednn::Key key() const {
     onednn::Key key;
@@ -51,7 +52,7 @@ struct Problem {
     for (const int i : {0, 2, 3}) key.add(weight[i]);
     for (const auto& pair : {options.stride, options.padding, options.dilation}) key.add(pair[0]).add(pair[1]);
     key.add(options.groups).add(static_cast<std::int64_t>(options.activation)).add(static_cast<std::int64_t>(dtype));
-    return key.add(has_bias).add(num_threads());
+    return key.add(bias_dtype ? static_cast<std::int64_t>(*bias_dtype) : -1).add(num_threads());
   }
   memory::dims stride() const { return {options.stride[0], options.stride[1]}; }
   memory::dims dilation() const {
@@ -66,7 +67,7 @@ struct Problem {
     }
     return end;
   }
-  onednn::MemoryDesc bias() const { return {{weight[0]}, onednn::data_type(dtype), memory::format_tag::x}; }
+  onednn::MemoryDesc bias() const { return {{weight[0]}, onednn::data_type(*bias_dtype), memory::format_tag::x}; }
   onednn::MemoryDesc any_weights(DType type) const {
     return onednn::any_layout(weight_dims(weight, options.groups), type);
   }
@@ -75,7 +76,7 @@ struct Problem {
     const auto src = channels_last(x, dtype), dst = channels_last(y, dtype), w = any_weights(dtype);
     using Desc = dnnl::convolution_forward::desc;
     const auto kind = prop_kind::forward_training;
-    const Desc desc = has_bias
+    const Desc desc = bias_dtype
                           ? Desc(kind, kDirect, src, w, bias(), dst, stride(), dilation(), padding(), end_padding())
                           : Desc(kind, kDirect, src, w, dst, stride(), dilation(), padding(), end_padding());
     return {desc, attributes, onednn::engine()};
@@ -119,7 +120,7 @@ Operation make_forward(const Problem& problem) {
     made.set(DNNL_ARG_SRC, description.src_desc());
     made.set(DNNL_ARG_WEIGHTS, made.weights);
     made.set(DNNL_ARG_DST, description.dst_desc());
-    if (problem.has_bias) made.set(DNNL_ARG_BIAS, problem.bias());
+    if (problem.bias_dtype) made.set(DNNL_ARG_BIAS, problem.bias());
     return made;
   });
 }
@@ -207,7 +208,8 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
   const Tensor src = to_channels_last(x);
   if (suits_onednn(x.dtype(), x.shape(), weight.shape())) {
     thread_local onednn::Cache cache;
-    const Problem problem{x.shape(), weight.shape(), y.shape(), options, x.dtype(), bias.defined()};
+    const Problem problem{x.shape(), weight.shape(), y.shape(),
+                          options,   x.dtype(),      bias.defined() ? std::optional(bias.dtype()) : std::nullopt};
     Operation& operation = cache.get(problem.key(), [&] { return make_forward(problem); });
     if (operation.usable) {
       const Tensor w = weight.is_dense() ? weight : weight.contiguous();
@@ -235,7 +237,7 @@ void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dO
   const Tensor diff = to_channels_last(dy);
   if (suits_onednn(dy.dtype(), dx.shape(), weight.shape()) && !has_few_channels(dy.dtype(), dx.shape(), options)) {
     thread_local onednn::Cache cache;
-    const Problem problem{dx.shape(), weight.shape(), dy.shape(), options, dy.dtype(), false};
+    const Problem problem{dx.shape(), weight.shape(), dy.shape(), options, dy.dtype()};
     Operation& operation = cache.get(problem.key(), [&] { return make_backward_input(problem); });
     if (operation.usable) {
       const Tensor w = weight.is_dense() ? weight : weight.contiguous();
@@ -257,7 +259,7 @@ void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
   const Tensor src = to_channels_last(x), diff = to_channels_last(dy);
   if (suits_onednn(x.dtype(), x.shape(), dweight.shape())) {
     thread_local onednn::Cache cache;
-    const Problem problem{x.shape(), dweight.shape(), dy.shape(), options, dy.dtype(), false};
+    const Problem problem{x.shape(), dweight.shape(), dy.shape(), options, dy.dtype()};
     Operation& operation = cache.get(problem.key(), [&] { return make_backward_weight(problem); });
     if (operation.usable) {
       Tensor packed = Tensor::empty({static_cast<std::int64_t>(operation.weights.get_size())}, {.dtype = DType::uint8});

@@ -4,7 +4,6 @@
 
 #include "tandem/core/ops/cpu/softmax.h"
 #include "tandem/core/ops/cpu/strided.h"
-#include "tandem/core/ops/softmax.h"
 
 namespace tandem::core::cpu {
 namespace {
@@ -40,57 +39,76 @@ struct Constants {
   C weight(std::int64_t c) const { return weights ? weights[c] : C{1}; }
 };
 
-// Writes the log-probabilities of one position and returns its loss.
+// The normaliser and the loss of one position whose classes are adjacent.
 template <class T>
-double forward_row(const Constants<compute_t<T>>& k, std::int64_t position, const T* logits, T* out) {
+double forward_row(const Constants<compute_t<T>>& k, std::int64_t position, const T* logits,
+                   LogNormalizer<compute_t<T>>& normalize) {
   using C = compute_t<T>;
-  const auto normalize = log_normalizer(logits, k.classes);
-  const bool ignored = k.ignored(position);
-  double smooth = 0;  // sum of w_c q_c
-  C buffer[kRowBlock];
-  for_each_block(k.classes, [&](std::int64_t begin, std::int64_t count) {
-    const T* x = logits + begin;
-    C* q = store_target(out + begin, buffer);
-    for (std::int64_t i = 0; i < count; ++i) q[i] = normalize(static_cast<C>(x[i]));
-    if (k.smoothing != 0 && !ignored)
-      smooth += static_cast<double>(k.weights ? block_dot(q, k.weights + begin, count) : block_sum(q, count));
-    store_block(q, count, out + begin);
-  });
-  if (ignored) return 0;
-  const std::int64_t t = k.target[position];
-  const double q = static_cast<double>(normalize(static_cast<C>(logits[t])));
-  double loss = -static_cast<double>(k.likelihood * k.weight(t)) * q;
-  if (k.smoothing != 0) loss -= static_cast<double>(k.smoothing) * smooth;
-  return loss;
-}
-
-// The same where the classes of a position are `inner` elements apart and log-probabilities are there already.
-template <class T>
-double strided_loss(const Constants<compute_t<T>>& k, std::int64_t position, const T* q, std::int64_t inner) {
+  normalize = log_normalizer(logits, k.classes);
   if (k.ignored(position)) return 0;
   const std::int64_t t = k.target[position];
-  const auto at = [q, inner](std::int64_t c) { return static_cast<double>(static_cast<compute_t<T>>(q[c * inner])); };
-  double loss = -static_cast<double>(k.likelihood * k.weight(t)) * at(t);
+  const double q = static_cast<double>(normalize(static_cast<C>(logits[t])));
+  const double loss = -static_cast<double>(k.likelihood * k.weight(t)) * q;
+  if (k.smoothing == 0) return loss;
+  double smooth = 0;  // sum of w_c q_c
+  C q_buffer[kRowBlock];
+  for_each_block(k.classes, [&](std::int64_t begin, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) q_buffer[i] = normalize(static_cast<C>(logits[begin + i]));
+    smooth +=
+        static_cast<double>(k.weights ? block_dot(q_buffer, k.weights + begin, count) : block_sum(q_buffer, count));
+  });
+  return loss - static_cast<double>(k.smoothing) * smooth;
+}
+
+// Normalisers of n positions whose classes are `inner` elements apart.
+template <class T, class C>
+void plane_normalizers(const T* logits, std::int64_t classes, std::int64_t inner, std::int64_t n, C* max, C* log_sum) {
+  for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
+    C buffer[kRowBlock], sum[kRowBlock] = {}, *largest = max + begin;
+    std::fill_n(largest, count, -std::numeric_limits<C>::infinity());
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const C* x = load_block(logits + c * inner + begin, count, buffer);
+      for (std::int64_t i = 0; i < count; ++i) largest[i] = x[i] > largest[i] ? x[i] : largest[i];
+    }
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const C* x = load_block(logits + c * inner + begin, count, buffer);
+      for (std::int64_t i = 0; i < count; ++i) sum[i] += exp_nonpositive(x[i] - largest[i]);
+    }
+    for (std::int64_t i = 0; i < count; ++i) log_sum[begin + i] = std::log(sum[i]);
+  });
+}
+
+// The loss of one of them.
+template <class T>
+double strided_loss(const Constants<compute_t<T>>& k, std::int64_t position, const T* logits, std::int64_t inner,
+                    const LogNormalizer<compute_t<T>>& normalize) {
+  if (k.ignored(position)) return 0;
+  const std::int64_t t = k.target[position];
+  const auto q = [&](std::int64_t c) {
+    return static_cast<double>(normalize(static_cast<compute_t<T>>(logits[c * inner])));
+  };
+  const double loss = -static_cast<double>(k.likelihood * k.weight(t)) * q(t);
   if (k.smoothing == 0) return loss;
   double smooth = 0;
-  for (std::int64_t c = 0; c < k.classes; ++c) smooth += static_cast<double>(k.weight(c)) * at(c);
+  for (std::int64_t c = 0; c < k.classes; ++c) smooth += static_cast<double>(k.weight(c)) * q(c);
   return loss - static_cast<double>(k.smoothing) * smooth;
 }
 
 // dlogits of one position; g is the gradient of its loss.
 template <class T>
-void backward_row(const Constants<compute_t<T>>& k, std::int64_t position, compute_t<T> g, const T* q, T* out) {
+void backward_row(const Constants<compute_t<T>>& k, std::int64_t position, compute_t<T> g, const T* logits,
+                  const LogNormalizer<compute_t<T>>& normalize, T* out) {
   using C = compute_t<T>;
   if (k.ignored(position)) return static_cast<void>(std::fill_n(out, k.classes, T{}));
   const std::int64_t t = k.target[position];
   const C at_target = g * k.likelihood * k.weight(t), each = g * k.smoothing;
   const C total = at_target + (k.smoothing == 0 ? C{0} : each * k.sum_of_weights);
-  C q_buffer[kRowBlock], out_buffer[kRowBlock];
+  C x_buffer[kRowBlock], out_buffer[kRowBlock];
   for_each_block(k.classes, [&](std::int64_t begin, std::int64_t count) {
-    const C* block = load_block(q + begin, count, q_buffer);
+    const C* x = load_block(logits + begin, count, x_buffer);
     C* result = store_target(out + begin, out_buffer);
 #pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) result[i] = total * exp_nonpositive(block[i]);
+    for (std::int64_t i = 0; i < count; ++i) result[i] = total * exp_nonpositive(normalize(x[i]));
     if (k.smoothing != 0)
       for (std::int64_t i = 0; i < count; ++i) result[i] -= each * k.weight(begin + i);
     if (t >= begin && t < begin + count) result[t - begin] -= at_target;
@@ -100,10 +118,10 @@ void backward_row(const Constants<compute_t<T>>& k, std::int64_t position, compu
 
 // The same for `inner` positions whose classes are `inner` elements apart, from position `first` on.
 template <class T, class Gradient>
-void backward_plane(const Constants<compute_t<T>>& k, std::int64_t first, std::int64_t inner, Gradient&& g, const T* q,
-                    T* out) {
+void backward_plane(const Constants<compute_t<T>>& k, std::int64_t first, std::int64_t inner, Gradient&& g,
+                    const T* logits, const compute_t<T>* max, const compute_t<T>* log_sum, T* out) {
   using C = compute_t<T>;
-  C q_buffer[kRowBlock], out_buffer[kRowBlock], total[kRowBlock], each[kRowBlock], at_target[kRowBlock];
+  C x_buffer[kRowBlock], out_buffer[kRowBlock], total[kRowBlock], each[kRowBlock], at_target[kRowBlock];
   for_each_block(inner, [&](std::int64_t begin, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t p = first + begin + i;
@@ -114,14 +132,14 @@ void backward_plane(const Constants<compute_t<T>>& k, std::int64_t first, std::i
     }
     for (std::int64_t c = 0; c < k.classes; ++c) {
       const std::int64_t at = c * inner + begin;
-      const C* block = load_block(q + at, count, q_buffer);
+      const C *x = load_block(logits + at, count, x_buffer), *largest = max + first + begin;
+      const C weight = k.weight(c), *log_sums = log_sum + first + begin;
       C* result = store_target(out + at, out_buffer);
-      const C weight = k.weight(c);
       const std::int64_t* target = k.target + first + begin;
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < count; ++i) {
-        const C value =
-            total[i] * exp_nonpositive(block[i]) - each[i] * weight - (target[i] == c ? at_target[i] : C{0});
+        const C p = exp_nonpositive((x[i] - largest[i]) - log_sums[i]);
+        const C value = total[i] * p - each[i] * weight - (target[i] == c ? at_target[i] : C{0});
         result[i] = target[i] == k.ignore_index ? C{0} : value;
       }
       store_block(result, count, out + at);
@@ -158,59 +176,71 @@ void cross_entropy_total_weight(const Tensor& target, std::int64_t classes, cons
 }
 
 void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLayout& layout,
-                   const CrossEntropyOptions& options, double divisor, Tensor& loss, Tensor& log_probabilities) {
-  const std::int64_t positions = layout.outer * layout.inner;
+                   const CrossEntropyOptions& options, double divisor, CrossEntropyResult& result) {
+  const std::int64_t positions = layout.outer * layout.inner, plane = layout.classes * layout.inner;
   const std::int64_t chunk_size = std::max<std::int64_t>(1, kChunkLogits / std::max<std::int64_t>(1, layout.classes));
   const std::int64_t chunks = (positions + chunk_size - 1) / chunk_size;
   double few_sums[16] = {};
   std::unique_ptr<double[]> many_sums(chunks > 16 ? new double[static_cast<std::size_t>(chunks)] : nullptr);
   double* sums = many_sums ? many_sums.get() : few_sums;
-  if (layout.inner > 1 && layout.classes > 0) log_softmax(logits, 1, log_probabilities);
   visit_floating("cross_entropy", logits.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const Constants<C> k(target, layout.classes, options);
     const T* x = logits.data<T>();
-    T* q = log_probabilities.mutable_data<T>();
-    T* losses = loss.mutable_data<T>();
+    C *max = result.max.mutable_data<C>(), *log_sum = result.log_sum.mutable_data<C>();
+    C* losses = result.loss.mutable_data<C>();
     const bool each = options.reduction == Reduction::none;
-    const auto range = [&](std::int64_t begin, std::int64_t end) {
+    if (layout.inner > 1)
+      parallel_for(layout.outer, std::max<std::int64_t>(1, kGrain / 8 / std::max<std::int64_t>(1, plane)),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t o = begin; o < end; ++o)
+                       plane_normalizers(x + o * plane, layout.classes, layout.inner, layout.inner,
+                                         max + o * layout.inner, log_sum + o * layout.inner);
+                   });
+    const auto loss_of = [&](std::int64_t p) {
+      LogNormalizer<C> normalize{max[p], log_sum[p]};
+      if (layout.inner > 1)
+        return strided_loss<T>(k, p, x + p / layout.inner * plane + p % layout.inner, layout.inner, normalize);
+      const double loss = forward_row<T>(k, p, x + p * layout.classes, normalize);
+      max[p] = normalize.max;
+      log_sum[p] = normalize.log_sum;
+      return loss;
+    };
+    parallel_chunks(positions, chunk_size, [&](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
       double sum = 0;
       for (std::int64_t p = begin; p < end; ++p) {
-        const std::int64_t o = p / layout.inner * layout.classes * layout.inner + p % layout.inner;
-        const double value = layout.inner == 1 ? forward_row<T>(k, p, x + p * layout.classes, q + p * layout.classes)
-                                               : strided_loss<T>(k, p, q + o, layout.inner);
-        if (each) losses[p] = static_cast<T>(static_cast<C>(value));
-        sum += value;
+        const double loss = loss_of(p);
+        if (each) losses[p] = static_cast<C>(loss);
+        sum += loss;
       }
-      return sum;
-    };
-    parallel_chunks(positions, chunk_size,
-                    [&](std::int64_t chunk, std::int64_t begin, std::int64_t end) { sums[chunk] = range(begin, end); });
+      sums[chunk] = sum;
+    });
     if (each) return;
     double total = 0;
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) total += sums[chunk];
-    losses[0] = static_cast<T>(static_cast<C>(total / divisor));
+    losses[0] = static_cast<C>(total / divisor);
   });
 }
 
-void cross_entropy_backward(const Tensor& dloss, const Tensor& log_probabilities, const Tensor& target,
-                            const CrossEntropyLayout& layout, const CrossEntropyOptions& options, double divisor,
-                            Tensor& dlogits) {
-  visit_floating("cross_entropy_backward", log_probabilities.dtype(), [&]<class T>() {
+void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const CrossEntropyResult& forward,
+                            const Tensor& target, const CrossEntropyLayout& layout, const CrossEntropyOptions& options,
+                            double divisor, Tensor& dlogits) {
+  visit_floating("cross_entropy_backward", logits.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const Constants<C> k(target, layout.classes, options);
-    const T *gradient = dloss.data<T>(), *q = log_probabilities.data<T>();
+    const C *gradient = dloss.data<C>(), *max = forward.max.data<C>(), *log_sum = forward.log_sum.data<C>();
+    const T* x = logits.data<T>();
     T* out = dlogits.mutable_data<T>();
     const bool each = options.reduction == Reduction::none;
     const C inverse = static_cast<C>(1 / divisor);
-    const auto g = [&](std::int64_t p) { return static_cast<C>(gradient[each ? p : 0]) * inverse; };
+    const auto g = [&](std::int64_t p) { return gradient[each ? p : 0] * inverse; };
     const std::int64_t size = layout.classes * layout.inner;
     parallel_for(layout.outer, std::max<std::int64_t>(1, kGrain / 8 / size), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t o = begin; o < end; ++o) {
         if (layout.inner == 1)
-          backward_row<T>(k, o, g(o), q + o * size, out + o * size);
+          backward_row<T>(k, o, g(o), x + o * size, {max[o], log_sum[o]}, out + o * size);
         else
-          backward_plane<T>(k, o * layout.inner, layout.inner, g, q + o * size, out + o * size);
+          backward_plane<T>(k, o * layout.inner, layout.inner, g, x + o * size, max, log_sum, out + o * size);
       }
     });
   });

@@ -53,15 +53,15 @@ void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y
     const Tensor w = as_blas_matrix(weight), dense = bias.defined() ? bias.contiguous() : bias;
     if (onednn::run_matmul(as_blas_matrix(x), w.transpose(0, 1), dense, y, false, pack)) return;
   }
-  if (bias.defined()) visit_floating("linear", x.dtype(), [&]<class T>() { repeat_row<T>(bias, y); });
-  matmul(x, weight.transpose(0, 1), y, bias.defined());
+  if (bias.defined()) visit_floating("linear", y.dtype(), [&]<class T>() { repeat_row<T>(bias.to(y.dtype()), y); });
+  matmul(x, weight.to(x.dtype()).transpose(0, 1), y, bias.defined());
 }
 
 void linear_backward_input(const Tensor& dy, const Tensor& weight, Tensor& dx) {
   if (dy.dtype() == DType::bfloat16 && dy.shape()[1] > 0 && !is_small(dy.shape()[0], weight) &&
       onednn::run_matmul(as_blas_matrix(dy), as_blas_matrix(weight), Tensor(), dx, false, true))
     return;
-  matmul(dy, weight, dx, false);
+  matmul(dy, weight.to(dy.dtype()), dx, false);
 }
 
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate) {

@@ -142,8 +142,9 @@ bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& ou
   Key key;
   add_layout(key, a);
   add_layout(key, b);
-  key.add(static_cast<std::int64_t>(out.dtype()) | (accumulate ? 256 : 0) | (pack_b ? 512 : 0) |
-          (bias.defined() ? 1024 + 2048 * static_cast<std::int64_t>(bias.dtype()) : 0));
+  for (const Tensor* operand : {&a, &b, &static_cast<const Tensor&>(out)})
+    key.add(static_cast<std::int64_t>(operand->dtype()));
+  key.add(bias.defined() ? static_cast<std::int64_t>(bias.dtype()) : -1).add(accumulate).add(pack_b);
   key.add(num_threads());
   for (const std::int64_t stride : out.strides()) key.add(stride);
   Operation& operation = cache.get(key, [&] {
@@ -154,7 +155,7 @@ bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& ou
       sum.append_sum(1.0f);
       attributes.set_post_ops(sum);
     }
-    const MemoryDesc da = desc_of(a), db = pack_b ? any_layout(to_dims(b.shape()), b.dtype()) : desc_of(b),
+    const MemoryDesc da = desc_of(a), db = pack_b ? any_layout(to_dims(b.shape()), a.dtype()) : desc_of(b),
                      dc = desc_of(out);
     dnnl::memory::dims bias_dims(static_cast<std::size_t>(out.rank()), 1);
     bias_dims.back() = out.shape().back();

@@ -89,8 +89,8 @@ class Cache {
 /// Attributes with the scratchpad left to us.
 dnnl::primitive_attr user_scratchpad();
 
-/// `weights`, which lie as `plain` says, in layout `packed` (as bytes): kept beside them (Storage::derived) until they
-/// change. Safe where several threads compute with the same weights; not while one of them changes them.
+/// `weights`, which lie as `plain` says, in layout and dtype `packed` (as bytes): kept beside them (Storage::derived)
+/// until they change. Safe where several threads compute with the same weights; not while one of them changes them.
 Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, const MemoryDesc& packed);
 
 /// How often packed_weights had to pack, in this process.
@@ -103,8 +103,9 @@ Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumu
 void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate);
 
 /// a (M x K) b (K x N) in float32 or bfloat16, sums in float; out as the operands or float32, overwritten or added to.
-/// `bias` [N] may be undefined. Leading dimension of batches as in matmul, at most one. `pack_b` keeps b in oneDNN's
-/// favourite layout for the next call. False where oneDNN has no fast code: nothing was written.
+/// `bias` [N], float32 or as the operands, may be undefined. Leading dimension of batches as in matmul, at most one.
+/// `pack_b` keeps b in oneDNN's favourite layout for the next call; b may then be float32 where a is bfloat16, and is
+/// rounded on the way. False where oneDNN has no fast code: nothing was written.
 bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b);
 
 }  // namespace tandem::core::cpu::onednn

@@ -14,7 +14,13 @@
 namespace tandem::train {
 namespace {
 
+using core::DType;
 using core::fail;
+
+DType weights_dtype(const Settings& settings) { return settings.precision == "fp64" ? DType::float64 : DType::float32; }
+DType activations_dtype(const Settings& settings) {
+  return settings.precision == "bf16" ? DType::bfloat16 : weights_dtype(settings);
+}
 
 std::uint64_t seed_of(const Settings& settings) { return static_cast<std::uint64_t>(settings.seed); }
 
@@ -55,8 +61,8 @@ std::unique_ptr<Task> make_image_task(const Settings& settings, const data::Labe
     fail("--model {} reads text, --data {} has samples of shape {}", settings.model, *settings.data,
          images.sample_shape().str());
   const auto model = models::make_model(settings.model, options_for(settings, images));
-  if (settings.precision == "fp64") model->to(core::DType::float64);
-  const core::DType dtype = model->parameters().front().dtype();
+  model->to(weights_dtype(settings));
+  const DType dtype = activations_dtype(settings);
   auto forward = [model, dtype](const data::Batch& batch) { return model->forward(batch.input.to(dtype)); };
   auto task = std::make_unique<Classification>(model, forward, settings.label_smoothing);
   check_fits(settings, *task, images);
@@ -77,9 +83,9 @@ void check_sizes(const Settings& settings, const models::BertConfig& config, con
 }
 
 // Weights alone, before any of them is made: a configuration is a file from elsewhere.
-void check_memory(const Settings& settings, const models::BertConfig& config, core::DType dtype) {
+void check_memory(const Settings& settings, const models::BertConfig& config) {
   const double parameters = models::parameter_count(config);
-  const double needed = parameters * static_cast<double>(core::item_size(dtype));
+  const double needed = parameters * static_cast<double>(core::item_size(weights_dtype(settings)));
   const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   constexpr double kGiB = 1 << 30;
   if (needed > there)
@@ -88,7 +94,7 @@ void check_memory(const Settings& settings, const models::BertConfig& config, co
 }
 
 std::unique_ptr<Task> make_classifier(const Settings& settings, const models::BertConfig& config,
-                                      const data::TextDataset& text, core::Generator& random, core::DType dtype) {
+                                      const data::TextDataset& text, core::Generator& random) {
   if (settings.predict_all)
     fail("--predict-all is for tokens to predict, --data {} has a class for each sample", *settings.data);
   const std::int64_t classes = settings.classes.value_or(std::max(config.num_labels, text.classes()));
@@ -96,24 +102,25 @@ std::unique_ptr<Task> make_classifier(const Settings& settings, const models::Be
     fail("--model {} tells {} classes apart, --data {} has {}", settings.model, classes, *settings.data,
          text.classes());
   const auto model = std::make_shared<models::BertForSequenceClassification>(config, random, classes);
-  model->to(dtype);
-  auto forward = [model](const data::Batch& batch) { return model->forward(bert_input(batch)); };
+  model->to(weights_dtype(settings));
+  const DType dtype = activations_dtype(settings);
+  auto forward = [model, dtype](const data::Batch& batch) { return model->forward(bert_input(batch, dtype)); };
   return std::make_unique<Classification>(model, forward, settings.label_smoothing);
 }
 
 std::unique_ptr<Task> make_text_task(const Settings& settings, const data::TextDataset& text) {
   if (!is_bert(settings)) fail("--model {} reads images, --data {} is text", settings.model, *settings.data);
   const models::BertConfig config = bert_config_of(settings);
-  const core::DType dtype = settings.precision == "fp64" ? core::DType::float64 : core::DType::float32;
   check_sizes(settings, config, text);
-  check_memory(settings, config, dtype);
+  check_memory(settings, config);
   core::Generator random(seed_of(settings));
-  if (text.classes() > 0) return make_classifier(settings, config, text, random, dtype);
+  if (text.classes() > 0) return make_classifier(settings, config, text, random);
   if (settings.classes)
     fail("--classes is for samples with a class each, --data {} has tokens to predict", *settings.data);
   const auto model = std::make_shared<models::BertForPreTraining>(config, random, text.pairs());
-  model->to(dtype);
-  return std::make_unique<PreTraining>(model, settings.predict_all, settings.label_smoothing);
+  model->to(weights_dtype(settings));
+  return std::make_unique<PreTraining>(model, activations_dtype(settings), settings.predict_all,
+                                       settings.label_smoothing);
 }
 
 }  // namespace

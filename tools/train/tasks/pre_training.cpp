@@ -29,8 +29,12 @@ struct PreTraining::Forward {
   core::Tensor targets;  ///< of the rows of token_logits
 };
 
-PreTraining::PreTraining(std::shared_ptr<models::BertForPreTraining> model, bool predict_all, double label_smoothing)
-    : model_(std::move(model)), predict_all_(predict_all), label_smoothing_(label_smoothing) {
+PreTraining::PreTraining(std::shared_ptr<models::BertForPreTraining> model, core::DType activations, bool predict_all,
+                         double label_smoothing)
+    : model_(std::move(model)),
+      activations_(activations),
+      predict_all_(predict_all),
+      label_smoothing_(label_smoothing) {
   terms_.emplace_back("masked_lm_loss");
   if (model_->has_next_sentence()) terms_.emplace_back("next_sentence_loss");
 }
@@ -43,7 +47,7 @@ std::vector<double> PreTraining::items(const data::Batch& batch) const {
 
 PreTraining::Forward PreTraining::forward(const data::Batch& batch) const {
   const core::Tensor labels = batch.target.reshape({-1});
-  if (predict_all_) return {.output = model_->forward(bert_input(batch)), .targets = labels};
+  if (predict_all_) return {.output = model_->forward(bert_input(batch, activations_)), .targets = labels};
   std::vector<std::int64_t> positions, targets;
   const auto* label = labels.data<std::int64_t>();
   for (std::int64_t i = 0; i < labels.numel(); ++i) {
@@ -51,7 +55,7 @@ PreTraining::Forward PreTraining::forward(const data::Batch& batch) const {
     positions.push_back(i);
     targets.push_back(label[i]);
   }
-  return {.output = model_->forward(bert_input(batch), core::Tensor::from(positions)),
+  return {.output = model_->forward(bert_input(batch, activations_), core::Tensor::from(positions)),
           .targets = core::Tensor::from(targets)};
 }
 
@@ -80,8 +84,11 @@ BatchEvaluation PreTraining::evaluate(const data::Batch& batch, bool with_output
   return evaluation;
 }
 
-models::BertInput bert_input(const data::Batch& batch) {
-  return {.input_ids = batch.input, .attention_mask = batch.attention_mask, .token_type_ids = batch.token_type_ids};
+models::BertInput bert_input(const data::Batch& batch, core::DType activations) {
+  return {.input_ids = batch.input,
+          .attention_mask = batch.attention_mask,
+          .token_type_ids = batch.token_type_ids,
+          .dtype = activations};
 }
 
 }  // namespace tandem::train

@@ -9,8 +9,10 @@ namespace tandem::train {
 
 class PreTraining final : public Task {
  public:
-  /// `predict_all`: the head computes logits at all positions, not at the predicted ones alone; the loss is the same.
-  PreTraining(std::shared_ptr<models::BertForPreTraining> model, bool predict_all, double label_smoothing);
+  /// Hidden states have the dtype `activations`. `predict_all`: the head computes logits at all positions, not at the
+  /// predicted ones alone; the loss is the same.
+  PreTraining(std::shared_ptr<models::BertForPreTraining> model, core::DType activations, bool predict_all,
+              double label_smoothing);
 
   nn::Module& model() const override { return *model_; }
   const std::vector<std::string>& terms() const override { return terms_; }
@@ -25,11 +27,12 @@ class PreTraining final : public Task {
 
   std::shared_ptr<models::BertForPreTraining> model_;
   std::vector<std::string> terms_;
+  core::DType activations_;
   bool predict_all_;
   double label_smoothing_;
 };
 
-/// What a BERT takes of a batch of text.
-models::BertInput bert_input(const data::Batch& batch);
+/// What a BERT whose hidden states are to be `activations` takes of a batch of text.
+models::BertInput bert_input(const data::Batch& batch, core::DType activations);
 
 }  // namespace tandem::train
