@@ -1,5 +1,7 @@
 #include "tandem/core/allocator.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -23,6 +25,16 @@ std::size_t class_of(std::size_t bytes) {
   const auto octave = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 10;  // 0 for (512, 1024]
   const std::size_t step = kAlignment << octave;
   return kStepsPerDoubling * (octave + 1) + (bytes - 1) / step - kStepsPerDoubling;
+}
+
+// Large blocks lie in pages of 2 MiB where the system has them: fewer page faults, and fewer misses of the buffer that
+// remembers translations of addresses.
+void* from_system(std::size_t size) {
+  constexpr std::size_t kPage = std::size_t{1} << 21, kLarge = 4 * kPage;
+  if (size < kLarge) return std::aligned_alloc(kAlignment, size);
+  void* block = std::aligned_alloc(kPage, (size + kPage - 1) / kPage * kPage);
+  if (block != nullptr) madvise(block, size, MADV_HUGEPAGE);  // a wish
+  return block;
 }
 
 }  // namespace
@@ -61,10 +73,10 @@ void* CachingAllocator::allocate(std::size_t bytes) {
       return block;
     }
   }
-  void* block = std::aligned_alloc(kAlignment, size);
+  void* block = from_system(size);
   if (block == nullptr) {
     empty_cache();
-    block = std::aligned_alloc(kAlignment, size);
+    block = from_system(size);
   }
   const std::lock_guard lock(impl_->mutex);
   AllocatorStatistics& s = impl_->statistics;

@@ -1,6 +1,6 @@
 // Convolution through oneDNN in channels-last order. Weights and their gradients have the layout that oneDNN chooses:
 // packed weights are kept until the weights change, gradients are reordered once, into their destination. What oneDNN
-// does badly or not at all goes to conv2d_unfold.cpp.
+// does badly or not at all goes to conv2d_unfold.cpp, or is a product of matrices.
 #include "tandem/core/ops/conv2d.h"
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include "tandem/core/ops/cpu/conv2d_unfold.h"
 #include "tandem/core/ops/cpu/gemm.h"
 #include "tandem/core/ops/cpu/onednn.h"
+#include "tandem/core/ops/linear.h"
 #include "tandem/core/traffic.h"
 
 namespace tandem::core::cpu {
@@ -168,6 +169,29 @@ bool has_few_channels(DType dtype, const Shape& x, const Conv2dOptions& options)
   return dtype == DType::float32 && options.groups == 1 && x[1] <= 4;
 }
 
+// A 1x1 convolution of every pixel is a product of matrices: x W^T with pixels as rows. oneDNN's convolution does that
+// well but for few pixels, and for gradients of weights that make more channels of few (measured with ResNet50's
+// shapes).
+bool is_pointwise(const Shape& weight, const Conv2dOptions& options) {
+  constexpr std::array<std::int64_t, 2> kOne{1, 1}, kNone{0, 0};
+  return weight[2] == 1 && weight[3] == 1 && options.stride == kOne && options.padding == kNone && options.groups == 1;
+}
+bool has_few_pixels(const Shape& y) { return y[0] * y[2] * y[3] <= 1024; }
+
+bool multiplies_for_weight(DType dtype, const Shape& y, const Shape& weight, const Conv2dOptions& options) {
+  if (!is_pointwise(weight, options)) return false;
+  return dtype == DType::bfloat16 ? y[0] * y[2] * y[3] <= 4096 : weight[0] > weight[1] || has_few_pixels(y);
+}
+
+// Channels-last pixels [N H W, C], and 1x1 weights [O, C], in their own memory.
+Tensor pixels_of(const Tensor& x) {
+  return Tensor(x.storage(), {x.shape()[0] * x.shape()[2] * x.shape()[3], x.shape()[1]}, {x.shape()[1], 1}, x.offset(),
+                x.dtype());
+}
+Tensor matrix_of_weights(const Tensor& w) {
+  return Tensor(w.storage(), {w.shape()[0], w.shape()[1]}, {w.strides()[0], w.strides()[1]}, w.offset(), w.dtype());
+}
+
 Tensor as_computed(const Tensor& t) { return !t.defined() || t.dtype() == DType::float64 ? t : t.to(DType::float32); }
 
 // Channels whose sums stay in registers.
@@ -207,6 +231,11 @@ Tensor to_channels_last(const Tensor& x) {
 void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options, Tensor& y) {
   const Tensor src = to_channels_last(x);
   if (suits_onednn(x.dtype(), x.shape(), weight.shape())) {
+    if (x.dtype() == DType::float32 && is_pointwise(weight.shape(), options) && has_few_pixels(y.shape()) &&
+        options.activation == Activation::none) {
+      Tensor pixels = pixels_of(y);
+      return cpu::linear(pixels_of(src), matrix_of_weights(weight), bias, pixels);
+    }
     thread_local onednn::Cache cache;
     const Problem problem{x.shape(), weight.shape(), y.shape(),
                           options,   x.dtype(),      bias.defined() ? std::optional(bias.dtype()) : std::nullopt};
@@ -214,7 +243,7 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
     if (operation.usable) {
       const Tensor w = weight.is_dense() ? weight : weight.contiguous();
       const Tensor b = bias.defined() ? bias.contiguous() : bias;
-      const Tensor packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation.weights);
+      const Tensor packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation);
       void* to = y.mutable_raw_data();
       if (bias.defined()) {
         operation.run({{DNNL_ARG_SRC, src.raw_data()},
@@ -241,7 +270,7 @@ void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dO
     Operation& operation = cache.get(problem.key(), [&] { return make_backward_input(problem); });
     if (operation.usable) {
       const Tensor w = weight.is_dense() ? weight : weight.contiguous();
-      const Tensor packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation.weights);
+      const Tensor packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation);
       operation.run({{DNNL_ARG_DIFF_DST, diff.raw_data()},
                      {DNNL_ARG_WEIGHTS, packed.raw_data()},
                      {DNNL_ARG_DIFF_SRC, dx.mutable_raw_data()}});
@@ -258,6 +287,10 @@ void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
                             const Conv2dOptions& options) {
   const Tensor src = to_channels_last(x), diff = to_channels_last(dy);
   if (suits_onednn(x.dtype(), x.shape(), dweight.shape())) {
+    if (multiplies_for_weight(x.dtype(), dy.shape(), dweight.shape(), options)) {
+      Tensor matrix = matrix_of_weights(dweight);
+      return cpu::linear_backward_weight(pixels_of(diff), pixels_of(src), matrix, accumulate);
+    }
     thread_local onednn::Cache cache;
     const Problem problem{x.shape(), dweight.shape(), dy.shape(), options, dy.dtype()};
     Operation& operation = cache.get(problem.key(), [&] { return make_backward_weight(problem); });

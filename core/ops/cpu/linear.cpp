@@ -29,6 +29,12 @@ void repeat_row(const Tensor& row, Tensor& rows) {
 // Too small for a primitive: matmul's own way is faster.
 bool is_small(std::int64_t rows, const Tensor& weight) { return rows * weight.numel() <= kSmall; }
 
+// oneDNN's bfloat16 product takes its left side by rows; transposing it while it multiplies takes longer than doing so
+// before.
+bool is_large(std::int64_t rows, const Tensor& weight) {
+  return rows >= 256 && weight.shape()[0] >= 128 && weight.shape()[1] >= 128;
+}
+
 // One chunk of rows summed into `sums` [columns].
 template <class T>
 void sum_rows(const Matrix<const T>& rows, std::int64_t begin, std::int64_t end, compute_t<T>* sums) {
@@ -65,6 +71,9 @@ void linear_backward_input(const Tensor& dy, const Tensor& weight, Tensor& dx) {
 }
 
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate) {
+  if (dy.dtype() == DType::bfloat16 && is_large(dy.shape()[0], dweight) && is_blas_matrix(dy) && is_blas_matrix(x) &&
+      is_blas_matrix(dweight) && onednn::run_matmul(onednn::transposed(dy), x, Tensor(), dweight, accumulate, false))
+    return;
   matmul(dy.transpose(0, 1), x, dweight, accumulate);
 }
 

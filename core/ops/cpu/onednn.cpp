@@ -87,7 +87,8 @@ void Operation::run(std::initializer_list<std::pair<int, const void*>> addresses
   primitive.execute(stream(), arguments);
 }
 
-Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, const MemoryDesc& packed) {
+Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, Operation& user) {
+  const MemoryDesc& packed = user.weights;
   if (plain == packed) return weights;
   const std::uint64_t version = weights.version();
   const auto is_wanted = [&](const PackedForms::Form& form) {
@@ -106,7 +107,11 @@ Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, const Memo
   if (!memory.is_unique())
     memory = Tensor::empty({static_cast<std::int64_t>(packed.get_size())}, {.dtype = DType::uint8});
   packings.fetch_add(1, std::memory_order_relaxed);
-  reorder(plain, weights.raw_data(), packed, memory.mutable_raw_data(), false);
+  if (!user.packing || user.plain != plain) {
+    user.packing = std::make_unique<Operation>(make_reorder(plain, packed, false));
+    user.plain = plain;
+  }
+  user.packing->run({{DNNL_ARG_FROM, weights.raw_data()}, {DNNL_ARG_TO, memory.mutable_raw_data()}});
   const std::lock_guard lock(forms_mutex);
   auto& forms = forms_of(weights);
   std::erase_if(forms, is_wanted);
@@ -133,8 +138,16 @@ Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumu
   return made;
 }
 
-void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate) {
-  make_reorder(from_desc, to_desc, accumulate).run({{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+Tensor transposed(const Tensor& matrix) {
+  thread_local Cache cache;
+  Tensor result = Tensor::empty({matrix.shape()[1], matrix.shape()[0]}, matrix.options());
+  const Tensor from = matrix.transpose(0, 1);
+  Key key;
+  add_layout(key, from);
+  key.add(static_cast<std::int64_t>(from.dtype())).add(num_threads());
+  cache.get(key, [&] { return make_reorder(desc_of(from), desc_of(result), false); })
+      .run({{DNNL_ARG_FROM, from.raw_data()}, {DNNL_ARG_TO, result.mutable_raw_data()}});
+  return result;
 }
 
 bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b) {
@@ -183,7 +196,7 @@ bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& ou
     return made;
   });
   if (!operation.usable) return false;
-  const Tensor weights = pack_b ? packed_weights(b, desc_of(b), operation.weights) : b;
+  const Tensor weights = pack_b ? packed_weights(b, desc_of(b), operation) : b;
   void* to = out.mutable_raw_data();
   if (bias.defined()) {
     operation.run({{DNNL_ARG_SRC, a.raw_data()},

@@ -62,7 +62,9 @@ struct Operation {
   dnnl::primitive primitive;
   std::unordered_map<int, dnnl::memory> arguments;
   std::size_t scratchpad_bytes = 0;
-  MemoryDesc weights;  ///< layout that oneDNN chose for weights (or their gradient)
+  MemoryDesc weights;                            ///< layout that oneDNN chose for weights (or their gradient)
+  std::unique_ptr<Operation> packing = nullptr;  ///< brings weights there from `plain`, once it was needed
+  MemoryDesc plain;
   bool usable = true;  ///< false: oneDNN has only its reference code, use another way
 
   void set(int argument, const MemoryDesc& desc) { arguments[argument] = dnnl::memory(desc, engine(), nullptr); }
@@ -89,9 +91,10 @@ class Cache {
 /// Attributes with the scratchpad left to us.
 dnnl::primitive_attr user_scratchpad();
 
-/// `weights`, which lie as `plain` says, in layout and dtype `packed` (as bytes): kept beside them (Storage::derived)
-/// until they change. Safe where several threads compute with the same weights; not while one of them changes them.
-Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, const MemoryDesc& packed);
+/// `weights`, which lie as `plain` says, in the layout and dtype that `user` wants (as bytes): kept beside them
+/// (Storage::derived) until they change. Safe where several threads compute with the same weights; not while one of
+/// them changes them.
+Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, Operation& user);
 
 /// How often packed_weights had to pack, in this process.
 std::uint64_t weight_reorders();
@@ -99,8 +102,8 @@ std::uint64_t weight_reorders();
 /// The operation of reorder(), to be kept in a Cache: DNNL_ARG_FROM, DNNL_ARG_TO.
 Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumulate);
 
-/// to = from, or to += from, across layouts and types.
-void reorder(const MemoryDesc& from_desc, const void* from, const MemoryDesc& to_desc, void* to, bool accumulate);
+/// The transpose of a matrix, contiguous.
+Tensor transposed(const Tensor& matrix);
 
 /// a (M x K) b (K x N) in float32 or bfloat16, sums in float; out as the operands or float32, overwritten or added to.
 /// `bias` [N], float32 or as the operands, may be undefined. Leading dimension of batches as in matmul, at most one.
