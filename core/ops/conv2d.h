@@ -30,7 +30,7 @@ struct Conv2dOptions {
 Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& options);
 
 // All are float32, float64 or bfloat16 (summed in float). Where activations (x, y, dx, dy) are bfloat16, weights,
-// biases and their gradients may be float32: weights are rounded once for each change of theirs, when they are packed.
+// biases and their gradients may be float32: weights are rounded when they are packed.
 
 /// bias [O] or undefined. In x's dtype. Throws where shapes or dtypes do not fit.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options = {});
@@ -53,7 +53,7 @@ Tensor conv2d_relu_backward(Tensor dy, const Tensor& y, Tensor& dbias, bool accu
 /// Conversions of memory order since the process began; what a well-kept network does not need.
 struct ReorderStatistics {
   std::uint64_t activations = 0;  ///< inputs that came without channels-last order
-  std::uint64_t weights = 0;      ///< weights packed for a kernel: once per use and optimizer step
+  std::uint64_t weights = 0;      ///< weights packed for a kernel: twice per use and optimizer step at most
 };
 ReorderStatistics reorder_statistics();
 

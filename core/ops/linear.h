@@ -6,8 +6,7 @@
 namespace tandem::core {
 
 // All are float32, float64 or bfloat16, with sums in float. Mixed precision is bfloat16 activations (x, y, dx, dy) with
-// float32 weights, biases and their gradients: weights are rounded once for each change of theirs, when they are
-// packed.
+// float32 weights, biases and their gradients: weights are rounded when they are packed.
 
 /// x [..., in], weight [out, in], bias [out] or undefined -> [..., out], in x's dtype.
 /// Throws where dtypes or sizes do not fit.

@@ -13,7 +13,7 @@ struct PackedForms {
     std::uint64_t version;
     std::int64_t offset;
     MemoryDesc plain, packed;
-    Tensor memory;
+    Tensor memory;  // undefined until the second use of this version
   };
   std::vector<Form> forms;
 };
@@ -94,28 +94,29 @@ Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, Operation&
   const auto is_wanted = [&](const PackedForms::Form& form) {
     return form.offset == weights.offset() && form.packed == packed && form.plain == plain;
   };
-  Tensor memory;
+  bool is_first_use = false;
   {
     const std::lock_guard lock(forms_mutex);
     auto& forms = forms_of(weights);
-    const auto found = std::find_if(forms.begin(), forms.end(), is_wanted);
-    if (found != forms.end() && found->version == version) return found->memory;
-    if (found != forms.end()) memory = std::move(found->memory);  // reused: of the size of the last step's
     std::erase_if(forms, [&](const auto& form) { return form.version != version; });
+    const auto found = std::find_if(forms.begin(), forms.end(), is_wanted);
+    if (found != forms.end() && found->memory.defined()) return found->memory;
+    is_first_use = found == forms.end();
+    if (is_first_use) forms.push_back({version, weights.offset(), plain, packed, Tensor()});
   }
   // Outside the lock. Should another thread pack the same weights meanwhile, one of the two forms is forgotten.
-  if (!memory.is_unique())
-    memory = Tensor::empty({static_cast<std::int64_t>(packed.get_size())}, {.dtype = DType::uint8});
+  Tensor memory = Tensor::empty({static_cast<std::int64_t>(packed.get_size())}, {.dtype = DType::uint8});
   packings.fetch_add(1, std::memory_order_relaxed);
   if (!user.packing || user.plain != plain) {
     user.packing = std::make_unique<Operation>(make_reorder(plain, packed, false));
     user.plain = plain;
   }
   user.packing->run({{DNNL_ARG_FROM, weights.raw_data()}, {DNNL_ARG_TO, memory.mutable_raw_data()}});
+  if (is_first_use) return memory;
   const std::lock_guard lock(forms_mutex);
   auto& forms = forms_of(weights);
-  std::erase_if(forms, is_wanted);
-  forms.push_back({version, weights.offset(), plain, packed, memory});
+  const auto found = std::find_if(forms.begin(), forms.end(), is_wanted);
+  if (found != forms.end() && found->version == version) found->memory = memory;
   return memory;
 }
 

@@ -91,9 +91,10 @@ class Cache {
 /// Attributes with the scratchpad left to us.
 dnnl::primitive_attr user_scratchpad();
 
-/// `weights`, which lie as `plain` says, in the layout and dtype that `user` wants (as bytes): kept beside them
-/// (Storage::derived) until they change. Safe where several threads compute with the same weights; not while one of
-/// them changes them.
+/// `weights`, which lie as `plain` says, in the layout and dtype that `user` wants (as bytes). From the second use on
+/// it is kept beside them (Storage::derived) until they change: where each step changes them after one use, the memory
+/// of a second copy would buy nothing. Safe where several threads compute with the same weights; not while one of them
+/// changes them.
 Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, Operation& user);
 
 /// How often packed_weights had to pack, in this process.
