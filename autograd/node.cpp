@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "tandem/core/recorder.h"
+
 namespace tandem::autograd {
 namespace {
 std::atomic<std::uint64_t> nodes_made{0};
@@ -24,6 +26,21 @@ Node::Node(const char* name, const Tensor& output, std::span<const Variable> inp
     } else {
       inputs_.push_back({.node = input.maker(), .leaf = {}});
     }
+  }
+}
+
+void Node::set_recipe(const Tensor& output, std::function<Tensor()> compute) {
+  recipe_ = std::make_unique<const Recipe>(Recipe{.compute = std::move(compute), .version = output.version()});
+}
+
+// Backward passes a node after all that used its output, and refuses to begin where it was passed before: who asks
+// finds the recipe still there.
+Tensor Node::make_again() const {
+  const core::RecordScope scope(name_, "recompute");
+  try {
+    return recipe_->compute();
+  } catch (const core::Error& error) {
+    core::fail("computing {} again: {}", name_, error.what());
   }
 }
 

@@ -11,11 +11,14 @@
 //   }
 //
 // A rule captures by name what it needs from forward, as SavedTensor; the capture is freed when backward has passed the
-// node.
+// node. An operator whose output is cheap to compute again may offer the recipe (offer_recipe()), and then others need
+// not keep that output.
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -23,6 +26,7 @@
 
 #include "tandem/autograd/grad_mode.h"
 #include "tandem/autograd/saved_tensor.h"
+#include "tandem/autograd/saved_variable.h"
 #include "tandem/autograd/variable.h"
 
 namespace tandem::autograd {
@@ -93,18 +97,30 @@ class Node : public core::RefCounted {
   /// Sends the gradient of the output on to the inputs.
   virtual void apply(Tensor output_gradient, Gradients& gradients) = 0;
   /// Frees what the rule saved. Backward cannot pass again.
-  virtual void free_saved() = 0;
+  virtual void free_saved() { recipe_.reset(); }
   virtual bool is_freed() const = 0;
+
+  /// Behind offer_recipe() and SavedVariable. A recipe gives the output as the operator left it, so it cannot make one
+  /// that was written to since.
+  void set_recipe(const Tensor& output, std::function<Tensor()> compute);
+  bool can_make_again(const Tensor& output) const { return recipe_ && recipe_->version == output.version(); }
+  Tensor make_again() const;
 
  private:
   friend class BackwardPass;
   friend void dispose(Node* node);
+
+  struct Recipe {
+    std::function<Tensor()> compute;
+    std::uint64_t version;  // of the output
+  };
 
   const char* name_;
   std::uint64_t sequence_;
   std::vector<Edge> inputs_;
   Shape output_shape_;
   DType output_dtype_;
+  std::unique_ptr<const Recipe> recipe_;
 
   // Scratch of the backward that is running.
   BackwardPass* pass_ = nullptr;
@@ -119,7 +135,10 @@ class RuleNode final : public Node {
       : Node(name, output, inputs), rule_(std::move(rule)) {}
 
   void apply(Tensor output_gradient, Gradients& gradients) override { (*rule_)(std::move(output_gradient), gradients); }
-  void free_saved() override { rule_.reset(); }
+  void free_saved() override {
+    Node::free_saved();
+    rule_.reset();
+  }
   bool is_freed() const override { return !rule_.has_value(); }
 
  private:
@@ -130,7 +149,10 @@ class RuleNode final : public Node {
 inline SavedTensor saved_for(const Variable& who, const Tensor& tensor) {
   return who.requires_grad() ? SavedTensor(tensor) : SavedTensor();
 }
-inline SavedTensor saved_for(const Variable& who, const Variable& what) { return saved_for(who, what.data()); }
+/// The same of an input, which may come with a recipe.
+inline SavedVariable saved_for(const Variable& who, const Variable& what) {
+  return who.requires_grad() ? SavedVariable(what) : SavedVariable();
+}
 
 /// True where an operator on `inputs` must leave a node.
 bool must_record(std::span<const Variable> inputs);
@@ -145,6 +167,13 @@ Variable record(const char* name, Tensor output, std::span<const Variable> input
 template <class Rule>
 Variable record(const char* name, Tensor output, std::initializer_list<Variable> inputs, Rule rule) {
   return record(name, std::move(output), std::span(inputs.begin(), inputs.size()), std::move(rule));
+}
+
+/// Lets those who save `output` for backward with saved_for() compute it again there instead. `recipe` gives the bits
+/// that the operator gave, from what its rule saves anyway (captured as SavedTensor, so that changes are noticed): it
+/// keeps nothing alive that the rule does not. Does nothing where no node was recorded.
+inline void offer_recipe(const Variable& output, std::function<Tensor()> recipe) {
+  if (output.maker()) output.maker()->set_recipe(output.data(), std::move(recipe));
 }
 
 }  // namespace tandem::autograd

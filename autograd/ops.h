@@ -38,9 +38,10 @@ Variable cast(const Variable& x, DType dtype);
 
 // gelu.cpp ------------------------------------------------------------------------------------------------------------
 Variable gelu(const Variable& x, core::GeluApproximation approximation = core::GeluApproximation::none);
-/// gelu(x + bias): x [..., D], bias [D].
+/// gelu(x + bias): x [..., D], bias [D]. `recompute`: a matrix product or convolution that takes the result does not
+/// keep it for backward, but computes it again there, from x, which is kept anyway.
 Variable bias_gelu(const Variable& x, const Variable& bias,
-                   core::GeluApproximation approximation = core::GeluApproximation::none);
+                   core::GeluApproximation approximation = core::GeluApproximation::none, bool recompute = false);
 
 // binary.cpp ----------------------------------------------------------------------------------------------------------
 Variable add(const Variable& a, const Variable& b);
@@ -103,6 +104,9 @@ struct BatchStatistics {
 struct BatchNormFusion {
   bool relu = false;
   Variable residual{};  ///< shape and dtype of x
+  /// Without a residual: a convolution or matrix product that takes y does not keep it for backward, but computes it
+  /// again there, from x, which is kept anyway.
+  bool recompute = false;
 };
 /// x [N, C] or [N, C, H, W], normalised with the batch's own statistics, which are also stored in `statistics` if
 /// given.

@@ -17,10 +17,11 @@ nn::EmbeddingOptions table(const BertConfig& config, std::int64_t padding_idx = 
 nn::LinearOptions bert_dense(const BertConfig& config) { return {.init_deviation = config.initializer_range}; }
 
 // The bias is added with the activation: its gradient comes with the activation's, in one pass.
-Variable bert_dense_activation(const Variable& x, const nn::Linear& dense, BertActivation activation) {
+Variable bert_dense_activation(const Variable& x, const nn::Linear& dense, BertActivation activation, bool recompute) {
   if (activation == BertActivation::relu) return relu(linear(x, dense.weight(), dense.bias()));
   return bias_gelu(linear(x, dense.weight(), {}), dense.bias(),
-                   activation == BertActivation::gelu ? core::GeluApproximation::none : core::GeluApproximation::tanh);
+                   activation == BertActivation::gelu ? core::GeluApproximation::none : core::GeluApproximation::tanh,
+                   recompute);
 }
 
 BertLayer::BertLayer(const BertConfig& c, Generator& random)
@@ -55,7 +56,7 @@ Variable BertLayer::forward(const Variable& x, const Tensor& mask) {
   const Variable q = query_.forward(x), k = key_.forward(x), v = value_.forward(x);
   const Variable a = attention(q, k, v, {.heads = heads_, .mask = mask, .dropout_p = p, .stream = stream});
   const Variable y = attention_norm_.forward_add(attention_output_.forward(a), x, attention_output_dropout_);
-  return output_norm_.forward_add(output_.forward(bert_dense_activation(y, intermediate_, activation_)), y,
+  return output_norm_.forward_add(output_.forward(bert_dense_activation(y, intermediate_, activation_, recompute_)), y,
                                   output_dropout_);
 }
 
@@ -78,6 +79,10 @@ Bert::Bert(const BertConfig& config, Generator& random, bool with_pooler)
   if (!with_pooler) return;
   pooler_ = std::make_unique<nn::Linear>(config.hidden_size, config.hidden_size, random, bert_dense(config));
   register_module("pooler.dense", *pooler_);
+}
+
+void Bert::set_recompute(bool on) {
+  for (const auto& layer : layers_) layer->set_recompute(on);
 }
 
 void Bert::check(const BertInput& input) const {

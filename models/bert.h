@@ -38,8 +38,9 @@ struct BertInput {
 
 /// How its dense layers begin.
 nn::LinearOptions bert_dense(const BertConfig& config);
-/// activation(W x + b) of a dense layer.
-Variable bert_dense_activation(const Variable& x, const nn::Linear& dense, BertActivation activation);
+/// activation(W x + b) of a dense layer. `recompute`: what follows does not keep it where it is a GELU.
+Variable bert_dense_activation(const Variable& x, const nn::Linear& dense, BertActivation activation,
+                               bool recompute = false);
 
 /// One layer of the encoder.
 class BertLayer final : public nn::Module {
@@ -48,10 +49,12 @@ class BertLayer final : public nn::Module {
   BertLayer(const BertConfig& config, core::Generator& random);
   /// x [N, S, D], mask [N, S] or undefined -> [N, S, D]
   Variable forward(const Variable& x, const Tensor& mask);
+  void set_recompute(bool on) { recompute_ = on; }
 
  private:
   std::int64_t heads_;
   BertActivation activation_;
+  bool recompute_ = false;
   nn::Linear query_, key_, value_;
   nn::Dropout attention_dropout_;
   nn::Linear attention_output_;
@@ -75,6 +78,11 @@ class Bert final : public nn::Module {
   Variable pool(const Variable& hidden);
 
   const BertConfig& config() const { return config_; }
+  /// Layers do not keep what GELU gave, [N, S, intermediate_size], but compute it again in backward: less memory, a
+  /// little more time, the same bits. Off at first. ReLU in its place needs nothing of the kind: its output is kept
+  /// once, for itself and for what follows.
+  void set_recompute(bool on);
+
   bool has_pooler() const { return pooler_ != nullptr; }
   /// [V, D]: the masked-LM head's decoder is this matrix.
   const Variable& word_embeddings() const { return word_.weight(); }

@@ -34,7 +34,8 @@ std::shared_ptr<nn::Module> make_resnet(int depth, const ModelOptions& options) 
                             .classes = positive("classes", options.classes, defaults.classes),
                             .in_channels = positive("in_channels", options.in_channels, defaults.in_channels),
                             .stem = options.stem.value_or(defaults.stem),
-                            .zero_init_residual = options.zero_init_residual});
+                            .zero_init_residual = options.zero_init_residual,
+                            .recompute = options.recompute});
 }
 
 }  // namespace
@@ -56,6 +57,7 @@ std::shared_ptr<nn::Module> make_model(const std::string& name, const ModelOptio
     core::fail("model: '{}' is none of {}", name, fmt::join(names, ", "));
   if (options.stem) core::fail("model: {} has no stem to choose, only ResNets have", name);
   if (options.zero_init_residual) core::fail("model: {} has no residual blocks to start from zero", name);
+  if (options.recompute) core::fail("model: {} has no batch norms to compute again, only ResNets have", name);
   core::Generator random(options.seed);
   const std::int64_t classes = positive("classes", options.classes, 10);
   const std::int64_t channels = positive("in_channels", options.in_channels, 1);

@@ -18,6 +18,7 @@ struct ModelOptions {
   std::optional<std::int64_t> in_channels = std::nullopt;  ///< default: 3 for ResNets, else 1
   std::optional<Stem> stem = std::nullopt;                 ///< of ResNets; default: imagenet
   bool zero_init_residual = false;                         ///< of ResNets
+  bool recompute = false;                                  ///< of ResNets: less memory, a little more time
 };
 
 /// "mlp", "mlp-large", "convnet", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152".

@@ -48,15 +48,16 @@ nn::Conv2dOptions convolution(std::int64_t kernel, std::int64_t stride) {
 // where the shape changes.
 class Block final : public nn::Module {
  public:
-  Block(std::int64_t in, std::int64_t width, std::int64_t stride, const Plan& plan, core::Generator& random) {
+  Block(std::int64_t in, std::int64_t width, std::int64_t stride, const Plan& plan, const nn::BatchNormOptions& norm,
+        core::Generator& random) {
     const std::int64_t out = width * plan.expansion();
     if (plan.bottleneck) {
-      add(in, width, 1, 1, random);
-      add(width, width, 3, stride, random);
-      add(width, out, 1, 1, random);
+      add(in, width, 1, 1, norm, random);
+      add(width, width, 3, stride, norm, random);
+      add(width, out, 1, 1, norm, random);
     } else {
-      add(in, width, 3, stride, random);
-      add(width, out, 3, 1, random);
+      add(in, width, 3, stride, norm, random);
+      add(width, out, 3, 1, norm, random);
     }
     if (stride == 1 && in == out) return;
     downsample_ = std::make_unique<nn::Sequential>();
@@ -75,14 +76,16 @@ class Block final : public nn::Module {
 
  private:
   struct Part {
-    Part(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride, core::Generator& random)
-        : conv(in, out, kernel, random, convolution(kernel, stride)), norm(out) {}
+    Part(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+         const nn::BatchNormOptions& of_norm, core::Generator& random)
+        : conv(in, out, kernel, random, convolution(kernel, stride)), norm(out, of_norm) {}
     nn::Conv2d conv;
     nn::BatchNorm2d norm;
   };
 
-  void add(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride, core::Generator& random) {
-    parts_.push_back(std::make_unique<Part>(in, out, kernel, stride, random));
+  void add(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+           const nn::BatchNormOptions& norm, core::Generator& random) {
+    parts_.push_back(std::make_unique<Part>(in, out, kernel, stride, norm, random));
     register_module(fmt::format("conv{}", parts_.size()), parts_.back()->conv);
     register_module(fmt::format("bn{}", parts_.size()), parts_.back()->norm);
   }
@@ -97,16 +100,17 @@ ResNet::ResNet(core::Generator& random, const ResNetOptions& options)
     : stem_(options.stem),
       conv1_(options.in_channels, kWidth, options.stem == Stem::imagenet ? 7 : 3, random,
              options.stem == Stem::imagenet ? convolution(7, 2) : convolution(3, 1)),
-      bn1_(kWidth),
+      bn1_(kWidth, {.recompute = options.recompute}),
       fc_(8 * kWidth * plan_of(options.depth).expansion(), options.classes, random) {
   const Plan& plan = plan_of(options.depth);
+  const nn::BatchNormOptions norm{.recompute = options.recompute};
   register_module("conv1", conv1_);
   register_module("bn1", bn1_);
   std::int64_t in = kWidth;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const std::int64_t width = kWidth << i;
     for (int k = 0; k < plan.blocks[i]; ++k) {
-      auto block = std::make_unique<Block>(in, width, i > 0 && k == 0 ? 2 : 1, plan, random);
+      auto block = std::make_unique<Block>(in, width, i > 0 && k == 0 ? 2 : 1, plan, norm, random);
       if (options.zero_init_residual) Tensor(block->last_norm().weight().data()).fill(0);
       layers_[i].add(std::move(block));
       in = width * plan.expansion();

@@ -33,6 +33,9 @@ struct ResNetOptions {
   /// Blocks start as their shortcut: the scale of their last norm is 0. Source: Goyal et al., "Accurate, large
   /// minibatch SGD", 2017.
   bool zero_init_residual = false;
+  /// Convolutions do not keep inputs that batch norm and ReLU gave without a shortcut, but have them computed again in
+  /// backward: less memory, a little more time, the same bits.
+  bool recompute = false;
 };
 
 class ResNet final : public nn::Module {

@@ -9,6 +9,9 @@ struct BatchNormOptions {
   double eps = 1e-5;
   double momentum = 0.1;  ///< weight of the newest batch in the running statistics
   bool affine = true;     ///< learn a scale and a shift per channel
+  /// Less memory for a little time: what forward() and forward_relu() give is not kept for the backward of a
+  /// convolution or Linear that takes it, but computed again there. Same bits.
+  bool recompute = false;
 };
 
 /// weight, bias [C]; buffers running_mean, running_var [C], num_batches_tracked (int64 scalar), as PyTorch's.
@@ -17,10 +20,10 @@ class BatchNorm2d final : public Module {
   explicit BatchNorm2d(std::int64_t channels, BatchNormOptions options = {});
   /// [N, C, H, W] (or [N, C]). In training with the batch's statistics, which move the running ones; in evaluation with
   /// those.
-  Variable forward(const Variable& x) override { return normalize(x, {}); }
+  Variable forward(const Variable& x) override { return normalize(x, {.recompute = options_.recompute}); }
   // With what follows it in the same pass over memory; `residual` has the shape and dtype of x.
   /// relu(forward(x))
-  Variable forward_relu(const Variable& x) { return normalize(x, {.relu = true}); }
+  Variable forward_relu(const Variable& x) { return normalize(x, {.relu = true, .recompute = options_.recompute}); }
   /// forward(x) + residual
   Variable forward_add(const Variable& x, const Variable& residual) { return normalize(x, {.residual = residual}); }
   /// relu(forward(x) + residual)

@@ -28,6 +28,9 @@ class SavedFusion {
   SavedTensor bias_, y_;
 };
 
+// With a residual the output is kept in any case (SavedFusion), or would need the residual kept.
+bool may_recompute(const BatchNormFusion& fusion) { return fusion.recompute && !fusion.residual.defined(); }
+
 // Runs `kernel(dweight, dbias, accumulate, fusion)`, which returns dx, on the memory of inputs 1 and 2.
 template <class Kernel>
 void send_gradients(Gradients& dx, const SavedFusion& fusion, Kernel&& kernel) {
@@ -46,31 +49,47 @@ Variable batch_norm_training(const Variable& x, const Variable& weight, const Va
   core::BatchNormForward f =
       core::batch_norm_training(x.data(), tensor_or_none(weight), tensor_or_none(bias), eps, tensors_of(fusion));
   if (statistics != nullptr) *statistics = {f.mean, f.variance};
-  return record(
-      "batch_norm", f.output, {x, weight, bias, fusion.residual},
-      [x = SavedTensor(x.data()), weight = SavedTensor(tensor_or_none(weight)), mean = SavedTensor(f.mean),
-       inv_std = SavedTensor(f.inv_std), saved = SavedFusion(fusion, bias, f.output)](Tensor dy, Gradients& dx) {
-        send_gradients(dx, saved, [&](Tensor& dweight, Tensor& dbias, bool accumulate, const auto& fused) {
-          return core::batch_norm_backward(std::move(dy), x.get(), weight.get(), mean.get(), inv_std.get(), dweight,
-                                           dbias, accumulate, fused);
-        });
-      });
+  Variable y =
+      record("batch_norm", f.output, {x, weight, bias, fusion.residual},
+             [x = SavedTensor(x.data()), weight = SavedTensor(tensor_or_none(weight)), mean = SavedTensor(f.mean),
+              inv_std = SavedTensor(f.inv_std), saved = SavedFusion(fusion, bias, f.output)](Tensor dy, Gradients& dx) {
+               send_gradients(dx, saved, [&](Tensor& dweight, Tensor& dbias, bool accumulate, const auto& fused) {
+                 return core::batch_norm_backward(std::move(dy), x.get(), weight.get(), mean.get(), inv_std.get(),
+                                                  dweight, dbias, accumulate, fused);
+               });
+             });
+  if (may_recompute(fusion))
+    offer_recipe(y, [x = SavedTensor(x.data()), weight = SavedTensor(tensor_or_none(weight)),
+                     bias = SavedTensor(tensor_or_none(bias)), mean = SavedTensor(f.mean),
+                     inv_std = SavedTensor(f.inv_std), relu = fusion.relu] {
+      return core::batch_norm_again(x.get(), weight.get(), bias.get(), mean.get(), inv_std.get(), relu);
+    });
+  return y;
 }
 
 Variable batch_norm_inference(const Variable& x, const Variable& weight, const Variable& bias,
                               const Tensor& running_mean, const Tensor& running_variance, double eps,
                               const BatchNormFusion& fusion) {
-  Tensor y = core::batch_norm_inference(x.data(), tensor_or_none(weight), tensor_or_none(bias), running_mean,
-                                        running_variance, eps, tensors_of(fusion));
-  return record(
-      "batch_norm_inference", y, {x, weight, bias, fusion.residual},
-      [x = SavedTensor(x.data()), weight = SavedTensor(tensor_or_none(weight)), mean = SavedTensor(running_mean),
-       variance = SavedTensor(running_variance), eps, saved = SavedFusion(fusion, bias, y)](Tensor dy, Gradients& dx) {
-        send_gradients(dx, saved, [&](Tensor& dweight, Tensor& dbias, bool accumulate, const auto& fused) {
-          return core::batch_norm_inference_backward(std::move(dy), x.get(), weight.get(), mean.get(), variance.get(),
-                                                     eps, dweight, dbias, accumulate, fused);
-        });
-      });
+  Tensor output = core::batch_norm_inference(x.data(), tensor_or_none(weight), tensor_or_none(bias), running_mean,
+                                             running_variance, eps, tensors_of(fusion));
+  Variable y =
+      record("batch_norm_inference", output, {x, weight, bias, fusion.residual},
+             [x = SavedTensor(x.data()), weight = SavedTensor(tensor_or_none(weight)), mean = SavedTensor(running_mean),
+              variance = SavedTensor(running_variance), eps,
+              saved = SavedFusion(fusion, bias, output)](Tensor dy, Gradients& dx) {
+               send_gradients(dx, saved, [&](Tensor& dweight, Tensor& dbias, bool accumulate, const auto& fused) {
+                 return core::batch_norm_inference_backward(std::move(dy), x.get(), weight.get(), mean.get(),
+                                                            variance.get(), eps, dweight, dbias, accumulate, fused);
+               });
+             });
+  if (may_recompute(fusion))
+    offer_recipe(y, [x = SavedTensor(x.data()), weight = SavedTensor(tensor_or_none(weight)),
+                     bias = SavedTensor(tensor_or_none(bias)), mean = SavedTensor(running_mean),
+                     variance = SavedTensor(running_variance), eps, relu = fusion.relu] {
+      return core::batch_norm_inference(x.get(), weight.get(), bias.get(), mean.get(), variance.get(), eps,
+                                        {.relu = relu});
+    });
+  return y;
 }
 
 }  // namespace tandem::autograd

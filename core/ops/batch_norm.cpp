@@ -131,6 +131,18 @@ BatchNormForward batch_norm_training(const Tensor& x, const Tensor& weight, cons
       .output = apply(kOp, given, fusion.residual), .mean = given.mean, .inv_std = given.inv_std, .variance = variance};
 }
 
+Tensor batch_norm_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                        const Tensor& inv_std, bool relu) {
+  constexpr const char* kOp = "batch_norm_again";
+  check_forward(kOp, x, weight, bias, {});
+  check_required(kOp, "mean", mean, x);
+  check_required(kOp, "inv_std", inv_std, x);
+  BatchNormOperands given = operands_of(x, weight, bias, relu);
+  given.mean = prepared(mean, x);
+  given.inv_std = prepared(inv_std, x);
+  return apply(kOp, given, {});
+}
+
 Tensor batch_norm_inference(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                             const Tensor& running_variance, double eps, const BatchNormFusion& fusion) {
   constexpr const char* kOp = "batch_norm_inference";

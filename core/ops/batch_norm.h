@@ -33,7 +33,11 @@ struct BatchNormFusion {
 BatchNormForward batch_norm_training(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                                      const BatchNormFusion& fusion = {});
 
-/// The same with given statistics [C], which are constants.
+/// The output of a batch_norm_training without a residual once more, from what that found: the same bits.
+Tensor batch_norm_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                        const Tensor& inv_std, bool relu);
+
+/// batch_norm_training with given statistics [C], which are constants.
 Tensor batch_norm_inference(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                             const Tensor& running_variance, double eps, const BatchNormFusion& fusion = {});
 

@@ -141,6 +141,8 @@ TEST(ModelZoo, OptionsThatDoNotFitAreRefused) {
             "model: mlp has no stem to choose, only ResNets have");
   EXPECT_EQ(error_of([] { make_model("convnet", {.zero_init_residual = true}); }),
             "model: convnet has no residual blocks to start from zero");
+  EXPECT_EQ(error_of([] { make_model("convnet", {.recompute = true}); }),
+            "model: convnet has no batch norms to compute again, only ResNets have");
   EXPECT_EQ(error_of([] { make_model("mlp", {.classes = 0}); }), "model: classes is 0, but must be positive");
   EXPECT_EQ(error_of([] { make_model("resnet18", {.in_channels = -1}); }),
             "model: in_channels is -1, but must be positive");

@@ -198,6 +198,26 @@ TEST(BatchNorm2d, ReluKeepsNothingForBackwardBesideTheInput) {
   EXPECT_TRUE(x.grad().defined());
 }
 
+// Its output is then not kept by the convolution that follows either, in training and in evaluation.
+TEST(BatchNorm2d, RecomputeKeepsNothingButTheInput) {
+  core::Generator random(1);
+  Conv2d next(64, 4, 1, random);
+  const Variable x(uniform({4, 64, 16, 16}).contiguous(core::MemoryFormat::channels_last), true);
+  const auto in_use = [] { return core::cpu_allocator().statistics().in_use; };
+  for (const bool training : {true, false})
+    for (const bool relu : {true, false}) {
+      const auto held = [&](bool recompute) {
+        BatchNorm2d layer(64, {.recompute = recompute});
+        layer.train(training);
+        const std::size_t before = in_use();
+        const Variable y = next.forward(relu ? layer.forward_relu(x) : layer.forward(x));
+        return in_use() - before;
+      };
+      held(true);  // packs the convolution's weights
+      EXPECT_EQ(held(false) - held(true), core::CachingAllocator::rounded_size(x.data().bytes()));
+    }
+}
+
 TEST(BatchNorm2d, Gradients) {
   BatchNorm2d layer(3);
   expect_gradients(layer, {4, 3, 2, 2});

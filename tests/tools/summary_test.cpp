@@ -72,6 +72,19 @@ TEST_F(Summary, saved_by_forward_is_measured_and_scaled) {
   EXPECT_NEAR(kibibytes(saved("--batch-size 16 --precision fp64")), 2 * kibibytes(small), 0.3);
 }
 
+TEST_F(Summary, recompute_saves_less) {
+  const auto mebibytes = [&](const std::string& more) {
+    const Outcome outcome =
+        train_well(std::string(kSynthetic) + "--model resnet18 --image-size 16 --batch-size 16 " + more);
+    const std::string line = between(outcome.output, "saved by forward", "\n");
+    EXPECT_NE(line.find(" MiB "), line.npos) << line;
+    return std::stod(line.substr(line.find("forward") + 7));
+  };
+  const double first = 16. * 64 * 16 * 16 * 4 / (1 << 20);
+  // One such activation before the blocks; of the four layers two each, of half the size from layer to layer.
+  EXPECT_NEAR(mebibytes("") - mebibytes("--recompute"), first + 2 * first * (1 + 1 / 2. + 1 / 4. + 1 / 8.), 0.11);
+}
+
 TEST_F(Summary, fp64_takes_twice_the_memory) {
   const Outcome outcome = train_well(std::string(kSynthetic) + "--model mlp --precision fp64 --optimizer lars");
   expect_contains(outcome.output, "  parameters          1.6 MiB\n");

@@ -72,12 +72,29 @@ TEST_F(TrainImages, size_and_data_decide_stem_channels_and_classes) {
               "conv1 conv2d [2, 64, 14, 14] 3,136 614,656\n");
 }
 
+// A setting of the rank's memory: the same weights, and a run may go on with it.
+TEST_F(TrainImages, recompute_gives_the_same_weights) {
+  const std::string common =
+      "--model resnet18 --data synthetic --synthetic-samples 12 --image-size 16 --threads 1 --batch-size 2 "
+      "--eval-every 0 --progress none ";
+  train_well(common + "--steps 3 --metrics kept");
+  const Outcome outcome = train_well(common + "--steps 3 --recompute --metrics again");
+  EXPECT_NE(outcome.output.find("seed 0, activations computed again in backward\n"), std::string::npos)
+      << outcome.output;
+  EXPECT_EQ(hash("again"), hash("kept"));
+  EXPECT_EQ(losses("again"), losses("kept"));
+  train_well(common + "--steps 2 --checkpoint-dir c");
+  train_well(common + "--steps 3 --checkpoint-dir c --resume --recompute --metrics resumed");
+  EXPECT_EQ(hash("resumed"), hash("kept"));
+}
+
 TEST_F(TrainImages, what_does_not_go_together) {
   write_photographs();
   expect_failure("--model convnet --image-size 32", 2,
                  "--image-size is for --data imagefolder, and synthetic with a ResNet, not for --data fashion-mnist");
   expect_failure("--model bert-tiny --data imagefolder:data", 2,
                  "--model bert-tiny reads text, --data imagefolder:data are images");
+  expect_failure("--model convnet --recompute", 2, "--recompute is for ResNets and BERTs, not for --model convnet");
   expect_failure("--model convnet --stem small", 2, "--stem is for ResNets, not for --model convnet");
   expect_failure("--model convnet --data imagefolder:data", 1,
                  "--model convnet does not take --data imagefolder:data, samples of shape [3, 224, 224]");

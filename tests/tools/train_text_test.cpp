@@ -253,6 +253,22 @@ TEST_F(TrainText, classifies_sequences) {
                  "--predict-all is for tokens to predict, --data tensors:rows.safetensors has a class for each sample");
 }
 
+// With dropout, for tokens and for classes.
+TEST_F(TrainText, recompute_gives_the_same_weights) {
+  write_sequences("rows.safetensors", 12, true, [](std::int64_t row) { return row % 4; });
+  data::TensorMap tensors = data::load_safetensors(folder_ / "rows.safetensors");
+  tensors.erase("next_sentence_label");
+  tensors["labels"] = Tensor::arange(12);
+  data::save_safetensors(folder_ / "classes.safetensors", {tensors.begin(), tensors.end()});
+  for (const std::string rows : {"rows", "classes"}) {
+    const std::string common =
+        std::string(kSmall) + "--eval-every 0 --steps 3 --batch-size 4 --data tensors:" + rows + ".safetensors ";
+    train_well(common + "--metrics kept");
+    train_well(common + "--recompute --metrics again");
+    EXPECT_EQ(hash("again"), hash("kept")) << rows;
+  }
+}
+
 TEST_F(TrainText, outputs_are_hidden_states_in_the_order_of_rows) {
   write_sequences("rows.safetensors", 7, true, [](std::int64_t) { return 0; });
   const std::string common = std::string(kSmall) + "--data tensors:rows.safetensors --eval-only ";

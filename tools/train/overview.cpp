@@ -66,8 +66,9 @@ void print_overview(const Settings& settings, const Ranks& ranks, const DataSour
     row("optimizer", describe_optimizer(settings));
   }
   row("ranks", ranks.describe());
-  row("compute", fmt::format("{}, {}, {} {} a rank, seed {}", settings.device, describe_precision(settings),
-                             *settings.threads, *settings.threads == 1 ? "thread" : "threads", settings.seed));
+  row("compute", fmt::format("{}, {}, {} {} a rank, seed {}{}", settings.device, describe_precision(settings),
+                             *settings.threads, *settings.threads == 1 ? "thread" : "threads", settings.seed,
+                             settings.recompute ? ", activations computed again in backward" : ""));
   if (settings.out) row("out", *settings.out);
   if (settings.metrics) row("metrics", *settings.metrics);
   if (const auto folder = checkpoint_folder(settings); folder && !settings.eval_only) row("checkpoints", *folder);

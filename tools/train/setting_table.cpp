@@ -259,6 +259,11 @@ void add_computation(Table& table, Settings& s) {
   table.row("device", s.device, one_of({"cpu"}), "Where it is computed [cpu]");
   table.row("precision", s.precision, one_of({"fp32", "bf16", "fp64"}),
             "Of all arithmetic [fp32]; bf16: of activations and products, weights stay fp32");
+  table
+      .row("recompute", s.recompute, on_or_off(),
+           "Compute normalised and GELU activations again in backward instead of keeping them: less memory, a little "
+           "slower, the same numbers")
+      .is_of_one_rank = true;
   table.row("threads", s.threads, between(1, 1024), "Compute threads of a rank [cores / ranks of this machine]")
       .is_of_one_rank = true;
   table.row("seed", s.seed, at_least(0),

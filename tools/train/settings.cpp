@@ -34,6 +34,7 @@ void resolve_model(Settings& s) {
   only_for(s.model_config.has_value(), "--model-config", s.model == "bert", "bert", s);
   only_for(s.stem.has_value(), "--stem", is_resnet(s), "ResNets", s);
   only_for(s.classes.has_value(), "--classes", is_resnet(s) || is_bert(s), "ResNets and BERTs", s);
+  only_for(s.recompute, "--recompute", is_resnet(s) || is_bert(s), "ResNets and BERTs", s);
   only_for(s.predict_all, "--predict-all", is_bert(s), "BERTs", s);
   only_for(s.save_model.has_value(), "--save-model", is_bert(s), "BERTs", s);
 }

@@ -61,6 +61,7 @@ struct Settings {
   // Computation.
   std::string device = "cpu";
   std::string precision = "fp32";
+  bool recompute = false;
   std::optional<std::int64_t> threads;
   std::int64_t seed = 0;
 

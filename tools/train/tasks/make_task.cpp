@@ -35,6 +35,7 @@ models::ModelOptions options_for(const Settings& settings, const data::LabelledD
   options.stem = stem == "small" ? models::Stem::small : models::Stem::imagenet;
   options.in_channels = shape[0];
   options.classes = settings.classes.value_or(images.classes());
+  options.recompute = settings.recompute;
   return options;
 }
 
@@ -103,6 +104,7 @@ std::unique_ptr<Task> make_classifier(const Settings& settings, const models::Be
          text.classes());
   const auto model = std::make_shared<models::BertForSequenceClassification>(config, random, classes);
   model->to(weights_dtype(settings));
+  model->bert().set_recompute(settings.recompute);
   const DType dtype = activations_dtype(settings);
   auto forward = [model, dtype](const data::Batch& batch) { return model->forward(bert_input(batch, dtype)); };
   return std::make_unique<Classification>(model, forward, settings.label_smoothing);
@@ -119,6 +121,7 @@ std::unique_ptr<Task> make_text_task(const Settings& settings, const data::TextD
     fail("--classes is for samples with a class each, --data {} has tokens to predict", *settings.data);
   const auto model = std::make_shared<models::BertForPreTraining>(config, random, text.pairs());
   model->to(weights_dtype(settings));
+  model->bert().set_recompute(settings.recompute);
   return std::make_unique<PreTraining>(model, activations_dtype(settings), settings.predict_all,
                                        settings.label_smoothing);
 }
