@@ -45,10 +45,10 @@ std::int64_t now_ns() {
       .count();
 }
 
-void add(const char* name, const char* category, std::int64_t begin_ns, std::int64_t end_ns) {
+void add(const char* name, const char* category, std::int64_t begin_ns, std::int64_t end_ns, Cost cost) {
   Buffer& buffer = this_threads_buffer();
   const std::lock_guard lock(buffer.mutex);
-  buffer.events.push_back({name, category, begin_ns, end_ns, buffer.thread});
+  buffer.events.push_back({name, category, begin_ns, end_ns, buffer.thread, cost.flops, cost.bytes});
 }
 
 std::vector<Event> drain() {

@@ -15,7 +15,15 @@ struct Event {
   const char* category = "";  ///< "op", "phase", "comm"
   std::int64_t begin_ns = 0;  ///< steady clock
   std::int64_t end_ns = 0;
-  int thread = 0;  ///< numbered by first event
+  int thread = 0;    ///< numbered by first event
+  double flops = 0;  ///< the work's cost where it is known, else 0; what is nested in it not included
+  double bytes = 0;
+};
+
+/// The least that a piece of work must do: where the machine's peak and bandwidth are known, a floor of its time.
+struct Cost {
+  double flops = 0;  ///< of products of matrices; a multiply-add counts twice
+  double bytes = 0;  ///< every operand read once, every result written once
 };
 
 namespace recorder {
@@ -26,7 +34,7 @@ inline bool enabled() { return enabled_flag.load(std::memory_order_relaxed); }
 void enable(bool on);
 /// Nanoseconds of the steady clock that events use.
 std::int64_t now_ns();
-void add(const char* name, const char* category, std::int64_t begin_ns, std::int64_t end_ns);
+void add(const char* name, const char* category, std::int64_t begin_ns, std::int64_t end_ns, Cost cost = {});
 /// Takes out all that was recorded, of all threads, ordered by begin.
 std::vector<Event> drain();
 
@@ -39,8 +47,15 @@ class RecordScope {
     if (recorder::enabled()) begin_ns_ = recorder::now_ns();
   }
   ~RecordScope() {
-    if (begin_ns_ >= 0) recorder::add(name_, category_, begin_ns_, recorder::now_ns());
+    if (is_recording()) recorder::add(name_, category_, begin_ns_, recorder::now_ns(), cost_);
   }
+  bool is_recording() const { return begin_ns_ >= 0; }
+  /// Adds to the event's cost. To be asked first is is_recording(), where the cost takes time to count.
+  void add(Cost cost) {
+    cost_.flops += cost.flops;
+    cost_.bytes += cost.bytes;
+  }
+
   RecordScope(const RecordScope&) = delete;
   RecordScope& operator=(const RecordScope&) = delete;
 
@@ -48,6 +63,7 @@ class RecordScope {
   const char* name_;
   const char* category_;
   std::int64_t begin_ns_ = -1;
+  Cost cost_;
 };
 
 }  // namespace tandem::core

@@ -15,8 +15,9 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
 }
 
 void Adam::step() {
-  const core::RecordScope scope("adam", "phase");
+  core::RecordScope scope("adam", "phase");
   check_parameters();
+  if (scope.is_recording()) scope.add(cost_of_passes(7));
   step_dtype<float>();
   step_dtype<double>();
 }

@@ -60,8 +60,9 @@ Lamb::Lamb(std::vector<ParameterGroup> groups, const LambOptions& options)
 }
 
 void Lamb::step() {
-  const core::RecordScope scope("lamb", "phase");
+  core::RecordScope scope("lamb", "phase");
   check_parameters();
+  if (scope.is_recording()) scope.add(cost_of_passes(10));
   step_dtype<float>();
   step_dtype<double>();
 }

@@ -23,8 +23,9 @@ Lars::Lars(std::vector<ParameterGroup> groups, const LarsOptions& options)
 }
 
 void Lars::step() {
-  const core::RecordScope scope("lars", "phase");
+  core::RecordScope scope("lars", "phase");
   check_parameters();
+  if (scope.is_recording()) scope.add(cost_of_passes(options_.momentum != 0 ? 7 : 5));
   step_dtype<float>();
   step_dtype<double>();
 }

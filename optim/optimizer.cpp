@@ -70,6 +70,13 @@ void Optimizer::check_parameters() const {
   }
 }
 
+core::Cost Optimizer::cost_of_passes(int passes) const {
+  double bytes = 0;
+  for (const Variable& parameter : parameters_)
+    if (parameter.grad().defined()) bytes += static_cast<double>(parameter.data().bytes());
+  return {.bytes = passes * bytes};
+}
+
 StateDict Optimizer::state_dict() const {
   StateDict state;
   for (std::size_t i = 0; i < states_.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tandem/autograd/variable.h"
+#include "tandem/core/recorder.h"
 #include "tandem/core/state_dict.h"
 #include "tandem/optim/parameter_group.h"
 
@@ -65,6 +66,9 @@ class Optimizer {
   bool is_moved(std::size_t index) const {
     return parameters_[index].grad().defined() && parameters_[index].dtype() == core::dtype_of<T>;
   }
+
+  /// For the recorder: of reading or writing, `passes` times in all, arrays as large as the parameters that move.
+  core::Cost cost_of_passes(int passes) const;
 
   struct Treatment {
     double weight_decay = 0, lr_factor = 1;

@@ -14,8 +14,9 @@ Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
 }
 
 void Sgd::step() {
-  const core::RecordScope scope("sgd", "phase");
+  core::RecordScope scope("sgd", "phase");
   check_parameters();
+  if (scope.is_recording()) scope.add(cost_of_passes(options_.momentum != 0 ? 5 : 3));
   step_dtype<float>();
   step_dtype<double>();
 }

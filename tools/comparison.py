@@ -3,6 +3,9 @@
 A script runs itself with another Python, the one that has torch, for PyTorch's side: `run([python, __file__, WORKER, ...])`.
 """
 
+import argparse
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +13,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / "build" / "bin"
 WORKER = "--pytorch-worker"
+
+
+class Failed(Exception):
+    """Of a command; says which, and why."""
 
 
 def fail(message):
@@ -25,18 +32,71 @@ def need_programs(*names):
             fail(f"{BIN / name} is missing: cmake --preset release && cmake --build --preset release")
 
 
-def run(command, quiet=False):
-    """What the command prints (`quiet`: nothing). It must succeed; its last line on stderr is the reason if it does not."""
+def last_line(text):
+    return (text.strip().splitlines() or ["it said nothing"])[-1]
+
+
+def attempt(command, quiet=False, env=None, limit_s=None):
+    """What the command prints (`quiet`: nothing). Raises Failed where it does not succeed; its last line on stderr is the reason."""
     command = [str(part) for part in command]
     try:
-        done = subprocess.run(command, text=True, stdout=subprocess.DEVNULL if quiet else subprocess.PIPE, stderr=subprocess.PIPE)
+        done = subprocess.run(command, text=True, stdout=subprocess.DEVNULL if quiet else subprocess.PIPE, stderr=subprocess.PIPE, env=env,
+                              timeout=limit_s)
     except OSError as error:
-        fail(f"{command[0]}: {error.strerror}")
+        raise Failed(f"{command[0]}: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{' '.join(command)}: not done in {limit_s} s") from None
     if done.returncode != 0:
-        fail(f"{' '.join(command)}: {(done.stderr.strip().splitlines() or ['it said nothing'])[-1]}")
+        raise Failed(f"{' '.join(command)}: {last_line(done.stderr)}")
     return done.stdout
+
+
+def run(command, **options):
+    """As attempt(), but the script ends where the command fails."""
+    try:
+        return attempt(command, **options)
+    except Failed as failed:
+        fail(failed)
+
+
+def environment(threads, **more):
+    """Of a process with so many compute threads, which is no rank unless `more` says so."""
+    of_ranks = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    return {**{key: value for key, value in os.environ.items() if key not in of_ranks}, "OMP_NUM_THREADS": str(threads), **more}
+
+
+def torch_version(python):
+    try:
+        return attempt([python, "-c", "import torch; print(torch.__version__)"]).strip()
+    except Failed as failed:
+        fail(f"no torch there ({failed}); name a Python that has it with --python PATH")
+
+
+def at_least(least):
+    """A type of arguments: whole numbers."""
+    def parse(text):
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least}")
+        return value
+    return parse
 
 
 def row(*cells):
     """A line of a table in Markdown."""
     print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def header(*cells):
+    row(*cells)
+    row(*["---"] * len(cells))
+
+
+def write_json(path, report):
+    """Whole or not at all."""
+    temporary = Path(f"{path}.tmp")
+    temporary.write_text(json.dumps(report, indent=2) + "\n")
+    temporary.replace(path)

@@ -5,6 +5,14 @@
 #include "tandem/core/ops/dispatch.h"
 
 namespace tandem::core {
+
+static double moved_bytes(const AttentionForward& forward) {
+  return moved_bytes(forward.output) + moved_bytes(forward.log_sum_exp);
+}
+static double moved_bytes(const AttentionGradients& gradients) {
+  return moved_bytes(gradients.q) + moved_bytes(gradients.k) + moved_bytes(gradients.v);
+}
+
 namespace {
 
 void check_inputs(const char* op, const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -41,6 +49,11 @@ AttentionOptions as_kernels_take(AttentionOptions options, const Tensor& q) {
   return options;
 }
 
+// Of one product over all heads: q k^T, or P v. Forward has two, backward four and q k^T once more.
+double product_flops(const Tensor& q, const Tensor& k) {
+  return 2.0 * static_cast<double>(q.numel()) * static_cast<double>(k.shape()[1]);
+}
+
 }  // namespace
 
 AttentionForward attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
@@ -55,8 +68,8 @@ AttentionForward attention(const Tensor& q, const Tensor& k, const Tensor& v, co
     result.output.fill(0);
     return result;
   }
-  TANDEM_DISPATCH(kOp, q.device(), attention, with_adjacent_features(q), with_adjacent_features(k),
-                  with_adjacent_features(v), as_kernels_take(options, q), result);
+  TANDEM_DISPATCH_FLOPS(kOp, q.device(), 2 * product_flops(q, k), attention, with_adjacent_features(q),
+                        with_adjacent_features(k), with_adjacent_features(v), as_kernels_take(options, q), result);
   return result;
 }
 
@@ -79,8 +92,9 @@ AttentionGradients attention_backward(const Tensor& dy, const Tensor& q, const T
     for (Tensor* gradient : {&result.q, &result.k, &result.v}) gradient->fill(0);
     return result;
   }
-  TANDEM_DISPATCH(kOp, q.device(), attention_backward, dy.contiguous(), with_adjacent_features(q),
-                  with_adjacent_features(k), with_adjacent_features(v), forward, as_kernels_take(options, q), result);
+  TANDEM_DISPATCH_FLOPS(kOp, q.device(), 5 * product_flops(q, k), attention_backward, dy.contiguous(),
+                        with_adjacent_features(q), with_adjacent_features(k), with_adjacent_features(v), forward,
+                        as_kernels_take(options, q), result);
   return result;
 }
 

@@ -3,6 +3,9 @@
 #include "tandem/core/ops/dispatch.h"
 
 namespace tandem::core {
+
+static double moved_bytes(const BatchNormOperands& given) { return moved_bytes(given.x); }  // vectors are small
+
 namespace {
 
 void check_vector(const char* op, const char* what, const Tensor& vector, const Tensor& x) {

@@ -28,6 +28,11 @@ void check_output(const char* op, const Tensor& dy, const Shape& x, const Shape&
     fail("{}: dy is {}, but x {} and weight {} give {}", op, dy.shape().str(), x.str(), weight.str(), wanted.str());
 }
 
+// A multiply-add for every element of y and every weight of its filter.
+double product_flops(const Tensor& y, const Tensor& weight) {
+  return 2.0 * static_cast<double>(y.numel()) * static_cast<double>(weight.numel() / weight.shape()[0]);
+}
+
 }  // namespace
 
 Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& options) {
@@ -62,7 +67,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   }
   Tensor y = Tensor::empty(shape, channels_last(x.dtype(), x.device()));
   if (y.numel() == 0) return y;
-  TANDEM_DISPATCH("conv2d", x.device(), conv2d, x, weight, bias, options, y);
+  TANDEM_DISPATCH_FLOPS("conv2d", x.device(), product_flops(y, weight), conv2d, x, weight, bias, options, y);
   return y;
 }
 
@@ -72,7 +77,8 @@ Tensor conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Shape
   check_parameter_dtype("conv2d_backward_input", "weight", weight, dy);
   Tensor dx = Tensor::empty(input_shape, channels_last(dy.dtype(), dy.device()));
   if (dx.numel() == 0) return dx;
-  TANDEM_DISPATCH("conv2d_backward_input", dy.device(), conv2d_backward_input, dy, weight, options, dx);
+  TANDEM_DISPATCH_FLOPS("conv2d_backward_input", dy.device(), product_flops(dy, weight), conv2d_backward_input, dy,
+                        weight, options, dx);
   return dx;
 }
 
@@ -86,7 +92,8 @@ void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
     if (!accumulate) dweight.fill(0);
     return;
   }
-  TANDEM_DISPATCH("conv2d_backward_weight", dy.device(), conv2d_backward_weight, dy, x, dweight, accumulate, options);
+  TANDEM_DISPATCH_FLOPS("conv2d_backward_weight", dy.device(), product_flops(dy, dweight), conv2d_backward_weight, dy,
+                        x, dweight, accumulate, options);
 }
 
 void conv2d_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate) {

@@ -4,16 +4,54 @@
 // same name in the device's namespace: cpu::foo, in core/ops/cpu/foo.cpp. To add a device is to add a case here and a
 // folder beside cpu/; an operator without a kernel for it is then an undefined symbol, found when the library is
 // linked, not when it runs.
+//
+// The call is an event of the recorder, with what it costs: the bytes of the kernel's tensors, and what is said of
+// FLOP, or both where that is not it (a table of which a few rows are read). Where the recorder is off nothing is
+// counted.
 #pragma once
+
+#include <utility>
 
 #include "tandem/core/recorder.h"
 #include "tandem/core/tensor.h"
 
-#define TANDEM_DISPATCH(op, where, kernel, ...)                                                        \
-  do {                                                                                                 \
-    const ::tandem::core::RecordScope record_scope_of_dispatch(op);                                    \
-    switch ((where).type) {                                                                            \
-      case ::tandem::core::DeviceType::cpu: cpu::kernel(__VA_ARGS__); break;                           \
-      default: ::tandem::core::fail("{}: this build has no kernels for device {}", op, (where).str()); \
-    }                                                                                                  \
+namespace tandem::core {
+
+/// Bytes that a kernel's argument has in memory, elements that are repeated with stride 0 once. 0 for all but tensors;
+/// where kernels take tensors in a struct, the operator has an overload for it.
+template <class T>
+double moved_bytes(const T& /*no tensor*/) {
+  return 0;
+}
+inline double moved_bytes(const Tensor& tensor) {
+  if (!tensor.defined()) return 0;
+  auto bytes = static_cast<double>(item_size(tensor.dtype()));
+  for (int d = 0; d < tensor.rank(); ++d)
+    if (tensor.strides()[d] != 0 || tensor.shape()[d] == 0) bytes *= static_cast<double>(tensor.shape()[d]);
+  return bytes;
+}
+
+template <class... Arguments>
+Cost cost_of_call(double flops, const Arguments&... arguments) {
+  return {.flops = flops, .bytes = (moved_bytes(arguments) + ...)};
+}
+
+}  // namespace tandem::core
+
+// `cost` is evaluated only where it is recorded; the kernel's arguments once, as parts of the event.
+#define TANDEM_DISPATCH_COST(op, where, cost, kernel, ...)                                                           \
+  do {                                                                                                               \
+    ::tandem::core::RecordScope scope_of_dispatch(op);                                                               \
+    [&](auto&&... arguments) {                                                                                       \
+      if (scope_of_dispatch.is_recording()) scope_of_dispatch.add(cost);                                             \
+      switch ((where).type) {                                                                                        \
+        case ::tandem::core::DeviceType::cpu: cpu::kernel(::std::forward<decltype(arguments)>(arguments)...); break; \
+        default: ::tandem::core::fail("{}: this build has no kernels for device {}", op, (where).str());             \
+      }                                                                                                              \
+    }(__VA_ARGS__);                                                                                                  \
   } while (false)
+
+#define TANDEM_DISPATCH_FLOPS(op, where, flops, kernel, ...) \
+  TANDEM_DISPATCH_COST(op, where, ::tandem::core::cost_of_call(flops, arguments...), kernel, __VA_ARGS__)
+
+#define TANDEM_DISPATCH(op, where, kernel, ...) TANDEM_DISPATCH_FLOPS(op, where, 0, kernel, __VA_ARGS__)

@@ -4,6 +4,12 @@
 #include "tandem/core/ops/layer_norm.h"
 
 namespace tandem::core {
+
+// Statistics are small.
+static double moved_bytes(const DropoutAddLayerNormForward& forward) {
+  return moved_bytes(forward.output) + moved_bytes(forward.sum) + moved_bytes(forward.mask);
+}
+
 namespace {
 
 void check_probability(const char* op, double p) {

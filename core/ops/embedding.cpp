@@ -17,12 +17,18 @@ Shape output_shape(const Tensor& weight, const Tensor& indices) {
   return shape;
 }
 
+// A row of the table for each index, not the table: read and written, and in backward read before as well.
+Cost cost_of_rows(const Tensor& rows, const Tensor& indices, int passes) {
+  return {.bytes = passes * moved_bytes(rows) + moved_bytes(indices)};
+}
+
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& indices) {
   check("embedding", weight, indices);
   Tensor output = Tensor::empty(output_shape(weight, indices), weight.options());
-  TANDEM_DISPATCH("embedding", weight.device(), embedding, weight, indices.contiguous(), output);
+  TANDEM_DISPATCH_COST("embedding", weight.device(), cost_of_rows(output, indices, 2), embedding, weight,
+                       indices.contiguous(), output);
   return output;
 }
 
@@ -35,7 +41,8 @@ void embedding_backward(const Tensor& dy, const Tensor& indices, Tensor& dweight
     fail("{}: gradient {} {} of an output {} {}", kOp, name(dy.dtype()), dy.shape().str(), name(dweight.dtype()),
          expected.str());
   if (!accumulate) fill(dweight, 0);
-  TANDEM_DISPATCH(kOp, dy.device(), embedding_backward, dy.contiguous(), indices.contiguous(), dweight, padding_idx);
+  TANDEM_DISPATCH_COST(kOp, dy.device(), cost_of_rows(dy, indices, 3), embedding_backward, dy.contiguous(),
+                       indices.contiguous(), dweight, padding_idx);
 }
 
 }  // namespace tandem::core

@@ -15,13 +15,20 @@ void check_index(const char* op, const Tensor& x, int dim, const Tensor& index) 
          x.shape().str(), dim);
 }
 
+// Of the larger tensor only what the index names is touched.
+Cost cost_of_elements(const Tensor& index, DType dtype, int passes) {
+  const double size = static_cast<double>(index.numel()) * static_cast<double>(item_size(dtype));
+  return {.bytes = passes * size + moved_bytes(index)};
+}
+
 }  // namespace
 
 Tensor gather(const Tensor& x, int dim, const Tensor& index) {
   dim = normalize_dim("gather", dim, x.rank());
   check_index("gather", x, dim, index);
   Tensor output = Tensor::empty(index.shape(), x.options());
-  if (index.numel() > 0) TANDEM_DISPATCH("gather", x.device(), gather, x, dim, index, output);
+  if (index.numel() > 0)
+    TANDEM_DISPATCH_COST("gather", x.device(), cost_of_elements(index, x.dtype(), 2), gather, x, dim, index, output);
   return output;
 }
 
@@ -36,11 +43,13 @@ void scatter_add(Tensor& destination, int dim, const Tensor& index, const Tensor
   if (index.numel() == 0) return;
   if (destination.dtype() == DType::bfloat16) {
     Tensor sum = destination.to(DType::float32);
-    TANDEM_DISPATCH("scatter_add", destination.device(), scatter_add, sum, dim, index, source.to(DType::float32));
+    TANDEM_DISPATCH_COST("scatter_add", destination.device(), cost_of_elements(index, DType::float32, 3), scatter_add,
+                         sum, dim, index, source.to(DType::float32));
     copy(sum, destination);
     return;
   }
-  TANDEM_DISPATCH("scatter_add", destination.device(), scatter_add, destination, dim, index, source);
+  TANDEM_DISPATCH_COST("scatter_add", destination.device(), cost_of_elements(index, source.dtype(), 3), scatter_add,
+                       destination, dim, index, source);
 }
 
 }  // namespace tandem::core

@@ -21,6 +21,10 @@ Shape with_last(const Shape& shape, std::int64_t size) {
   return result;
 }
 
+double product_flops(const Tensor& rows, const Tensor& weight) {
+  return 2.0 * static_cast<double>(rows.shape()[0]) * static_cast<double>(weight.numel());
+}
+
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -35,7 +39,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Tensor y = Tensor::empty(with_last(x.shape(), weight.shape()[0]), x.options());
   if (y.numel() == 0) return y;
   Tensor rows = as_rows(y);
-  TANDEM_DISPATCH("linear", x.device(), linear, as_rows(x), weight, bias, rows);
+  TANDEM_DISPATCH_FLOPS("linear", x.device(), product_flops(rows, weight), linear, as_rows(x), weight, bias, rows);
   return y;
 }
 
@@ -47,7 +51,8 @@ Tensor linear_backward_input(const Tensor& dy, const Tensor& weight) {
   Tensor dx = Tensor::empty(with_last(dy.shape(), weight.shape()[1]), dy.options());
   if (dx.numel() == 0) return dx;
   Tensor rows = as_rows(dx);
-  TANDEM_DISPATCH("linear_backward_input", dy.device(), linear_backward_input, as_rows(dy), weight, rows);
+  TANDEM_DISPATCH_FLOPS("linear_backward_input", dy.device(), product_flops(rows, weight), linear_backward_input,
+                        as_rows(dy), weight, rows);
   return dx;
 }
 
@@ -62,8 +67,9 @@ void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
     fail("linear_backward_weight: dtypes differ: x {}, dy {}", name(x.dtype()), name(dy.dtype()));
   check_parameter_dtype("linear_backward_weight", "gradient", dweight, dy);
   if (dweight.numel() == 0) return;
-  TANDEM_DISPATCH("linear_backward_weight", dy.device(), linear_backward_weight, as_rows(dy), as_rows(x), dweight,
-                  accumulate);
+  const Tensor rows = as_rows(dy);
+  TANDEM_DISPATCH_FLOPS("linear_backward_weight", dy.device(), product_flops(rows, dweight), linear_backward_weight,
+                        rows, as_rows(x), dweight, accumulate);
 }
 
 void linear_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate) {

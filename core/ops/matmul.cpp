@@ -34,8 +34,9 @@ Tensor expand_batch(const Tensor& t, const Shape& result) {
 
 void run(const Tensor& a, const Tensor& b, Tensor& out, bool accumulate) {
   if (out.numel() == 0) return;
-  TANDEM_DISPATCH("matmul", out.device(), matmul, expand_batch(a, out.shape()), expand_batch(b, out.shape()), out,
-                  accumulate);
+  const double flops = 2.0 * static_cast<double>(out.numel()) * static_cast<double>(a.shape().back());
+  TANDEM_DISPATCH_FLOPS("matmul", out.device(), flops, matmul, expand_batch(a, out.shape()),
+                        expand_batch(b, out.shape()), out, accumulate);
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "tandem/core/ops/matmul.h"
 #include "tandem/core/parallel.h"
+#include "tandem/core/random.h"
 
 namespace tandem::bench {
 namespace {
@@ -74,6 +76,17 @@ double measure_peak_flops() {
   volatile float keep = sums[0];
   (void)keep;
   return static_cast<double>(threads * kRounds * kAccumulators * 16 * 2) / seconds;
+}
+
+double measure_peak_flops(core::DType dtype) {
+  if (dtype == core::DType::float32) return measure_peak_flops();
+  constexpr std::int64_t kSize = 2048;
+  core::Tensor a = core::Tensor::empty({kSize, kSize}), b = core::Tensor::empty_like(a);
+  core::fill_uniform(a, -1, 1, core::RandomContext{}.stream(0));
+  core::fill_uniform(b, -1, 1, core::RandomContext{}.stream(1));
+  a = a.to(dtype);
+  b = b.to(dtype);
+  return 2.0 * kSize * kSize * kSize / best_seconds(8, [&] { core::matmul(a, b); });
 }
 
 double measure_bandwidth() {

@@ -2,10 +2,32 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <cstdint>
+#include <string>
+
+#include "tools/bench/report.h"
+#include "tools/bench/training_step.h"
 
 namespace tandem::bench {
 
 /// Adds the subcommand; it runs when the command line is parsed.
 void add_step(CLI::App& app);
+
+/// What is timed, with nothing left open.
+struct StepSettings {
+  WorkloadSettings workload;
+  OptimizerSettings optimizer;
+  std::int64_t steps = 0, warmup = 0;
+  int threads = 1;
+  bool operators = false;
+  std::string json;
+};
+
+/// The effective settings: for people, and as they begin every report.
+void print_start(const StepSettings& settings, const Workload& workload);
+Json describe_step(const StepSettings& settings);
+
+/// What the wrapper costs where nothing has to be sent: hooks, statistics, gradients in buckets.
+void run_beside_ddp(const StepSettings& settings);
 
 }  // namespace tandem::bench
