@@ -1,7 +1,6 @@
 // Mixed precision: activations in bfloat16, half the memory and up to twice the multiply-adds, beside parameters, their
 // gradients and statistics in float32. The dtype of activations says which it is; there is no mode to switch on.
-// Source: Micikevicius et al., "Mixed precision training", 2018; bfloat16 has float32's range, so losses are not
-// scaled.
+// Source: Micikevicius et al., "Mixed precision training", 2018; bfloat16 has float32's range, so losses are not scaled.
 #pragma once
 
 #include "tandem/core/tensor.h"
@@ -9,13 +8,7 @@
 namespace tandem::core {
 
 /// Throws where `parameter`, or its gradient, has neither the dtype of `activations` nor is float32 beside bfloat16.
-inline void check_parameter_dtype(const char* op, const char* what, const Tensor& parameter,
-                                  const Tensor& activations) {
-  const DType dtype = activations.dtype();
-  if (parameter.dtype() == dtype || (dtype == DType::bfloat16 && parameter.dtype() == DType::float32)) return;
-  fail("{}: {} is {}, activations are {}: needed is {}", op, what, name(parameter.dtype()), name(dtype),
-       dtype == DType::bfloat16 ? "bfloat16 or float32" : name(dtype));
-}
+void check_parameter_dtype(const char* op, const char* what, const Tensor& parameter, const Tensor& activations);
 
 namespace cpu {
 /// The processor has instructions that multiply bfloat16 (AVX-512 BF16, AMX). Without them products of bfloat16 are
