@@ -39,7 +39,8 @@ Shape sample_shape(const WorkloadSettings& settings) {
 class ImageWorkload final : public Workload {
  public:
   explicit ImageWorkload(const WorkloadSettings& settings)
-      : model_(settings.model == "tiny-mlp" ? make_tiny_mlp() : models::make_model(settings.model)) {
+      : model_(settings.model == "tiny-mlp" ? make_tiny_mlp()
+                                            : models::make_model(settings.model, {.recompute = settings.recompute})) {
     Shape shape{settings.batch_size};
     for (const std::int64_t size : sample_shape(settings)) shape.push_back(size);
     input_ = Tensor::empty(shape);

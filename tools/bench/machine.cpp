@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tandem/core/ops/matmul.h"
+#include "tandem/core/ops/linear.h"
 #include "tandem/core/parallel.h"
 #include "tandem/core/random.h"
 
@@ -80,13 +80,13 @@ double measure_peak_flops() {
 
 double measure_peak_flops(core::DType dtype) {
   if (dtype == core::DType::float32) return measure_peak_flops();
-  constexpr std::int64_t kSize = 2048;
-  core::Tensor a = core::Tensor::empty({kSize, kSize}), b = core::Tensor::empty_like(a);
-  core::fill_uniform(a, -1, 1, core::RandomContext{}.stream(0));
-  core::fill_uniform(b, -1, 1, core::RandomContext{}.stream(1));
-  a = a.to(dtype);
-  b = b.to(dtype);
-  return 2.0 * kSize * kSize * kSize / best_seconds(8, [&] { core::matmul(a, b); });
+  constexpr std::int64_t kRows = 1024, kIn = 3072, kOut = 768;
+  core::Tensor x = core::Tensor::empty({kRows, kIn}), weight = core::Tensor::empty({kOut, kIn});
+  core::fill_uniform(x, -1, 1, core::RandomContext{}.stream(0));
+  core::fill_uniform(weight, -1, 1, core::RandomContext{}.stream(1));
+  x = x.to(dtype);
+  weight = weight.to(dtype);
+  return 2.0 * kRows * kIn * kOut / best_seconds(30, [&] { core::linear(x, weight, {}); });
 }
 
 double measure_bandwidth() {

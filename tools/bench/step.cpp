@@ -125,6 +125,8 @@ StepSettings complete(const StepFlags& flags) {
   const bool is_bert = workload.model.starts_with("bert-");
   if (flags.seq_length && !is_bert) wrong_usage("--seq-length", workload.model + " takes no sequences, only BERTs do");
   if (flags.predict && !is_bert) wrong_usage("--predict", workload.model + " predicts no tokens, only BERTs do");
+  if (workload.recompute && !is_bert && !workload.model.starts_with("resnet"))
+    wrong_usage("--recompute", workload.model + " has nothing to compute again, only ResNets and BERTs have");
   if (is_bert) {
     const std::int64_t positions = models::bert_config(workload.model.substr(5)).max_position_embeddings;
     if (flags.seq_length > positions)
@@ -158,7 +160,8 @@ void print_start(const StepSettings& settings, const Workload& workload) {
   print_settings(
       {{"model", settings.workload.model},
        {"batch", workload.describe_batch()},
-       {"activations", std::string(core::name(settings.workload.activations))},
+       {"activations", fmt::format("{}{}", core::name(settings.workload.activations),
+                                   settings.workload.recompute ? ", computed again in backward" : "")},
        {"optimizer",
         optimizer.momentum > 0 ? fmt::format("{}, momentum {}", optimizer.name, optimizer.momentum) : optimizer.name},
        {"threads", std::to_string(settings.threads)},
@@ -170,6 +173,7 @@ Json describe_step(const StepSettings& settings) {
           {"model", settings.workload.model},
           {"batch_size", settings.workload.batch_size},
           {"precision", settings.workload.activations == core::DType::bfloat16 ? "bf16" : "fp32"},
+          {"recompute", settings.workload.recompute},
           {"optimizer", settings.optimizer.name},
           {"threads", settings.threads},
           {"steps", settings.steps}};
@@ -200,6 +204,8 @@ void add_step(CLI::App& app) {
   command->add_option("--precision", flags->precision, "Of activations and products; weights stay fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
+  command->add_flag("--recompute", flags->settings.workload.recompute,
+                    "Of ResNets and BERTs: normalised and GELU activations again in backward");
   command->add_option("--threads", flags->settings.threads)->check(CLI::Range(1, 1024))->capture_default_str();
   command->add_option("--steps", flags->steps, "Timed steps; default by model")->check(CLI::Range(1, 1 << 30));
   command->add_option("--warmup", flags->warmup, "Steps before them; default a tenth, 3 at least")

@@ -37,6 +37,7 @@ class TextWorkload final : public Workload {
       : config_(models::bert_config(settings.model.substr(sizeof("bert-") - 1))),
         random_(/*seed=*/0),
         model_(config_, random_, /*next_sentence=*/false) {
+    model_.bert().set_recompute(settings.recompute);
     const std::int64_t batch = settings.batch_size, length = settings.seq_length, count = batch * length;
     input_.input_ids = random_tokens(count, config_.vocab_size, 1).reshape({batch, length});
     if (settings.activations != core::DType::float32) input_.dtype = settings.activations;

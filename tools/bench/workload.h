@@ -20,6 +20,7 @@ struct WorkloadSettings {
   std::int64_t seq_length = 128;
   Predict predict = Predict::all;
   core::DType activations = core::DType::float32;  ///< weights are float32
+  bool recompute = false;                          ///< of ResNets and BERTs: activations again in backward
 };
 
 /// What is usual for a model.
