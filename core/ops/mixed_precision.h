@@ -1,6 +1,7 @@
 // Mixed precision: activations in bfloat16, half the memory and up to twice the multiply-adds, beside parameters, their
 // gradients and statistics in float32. The dtype of activations says which it is; there is no mode to switch on.
-// Source: Micikevicius et al., "Mixed precision training", 2018; bfloat16 has float32's range, so losses are not scaled.
+// Source: Micikevicius et al., "Mixed precision training", 2018; bfloat16 has float32's range, so losses are not
+// scaled.
 #pragma once
 
 #include "tandem/core/tensor.h"

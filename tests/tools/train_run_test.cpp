@@ -255,6 +255,21 @@ INSTANTIATE_TEST_SUITE_P(Train, Accumulation,
                                               std::get<1>(tested.param), std::get<2>(tested.param));
                          });
 
+TEST_F(TrainTest, bf16_keeps_weights_and_writes_outputs_in_float32) {
+  const auto first_outputs = [&](const std::string& precision) {
+    train_well(tiny("mlp", "--steps 3 --save-weights " + precision + ".w --save-outputs " + precision +
+                               ".o --precision " + precision));
+    for (const auto& [name, tensor] : data::load_safetensors(folder_ / (precision + ".w")))
+      EXPECT_EQ(tensor.dtype(), core::DType::float32) << name;
+    const core::Tensor outputs = data::load_safetensors(folder_ / (precision + ".o")).at("output");
+    EXPECT_EQ(outputs.dtype(), core::DType::float32);
+    return outputs.to_vector<double>();
+  };
+  const auto exact = first_outputs("fp32"), rounded = first_outputs("bf16");
+  EXPECT_NE(exact, rounded);
+  for (std::size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(exact[i], rounded[i], 0.1);
+}
+
 TEST_F(TrainTest, weights_saved_and_loaded_evaluate_alike) {
   train_well(tiny("mlp", "--steps 5 --metrics t.jsonl --save-weights w --save-outputs o1"));
   train_well(tiny("mlp", "--eval-only --init-weights w --metrics e.jsonl --save-outputs o2 --out eval"));

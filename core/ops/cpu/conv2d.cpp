@@ -1,11 +1,10 @@
-// Convolution through oneDNN in channels-last order. Weights and their gradients have the layout that oneDNN chooses:
-// packed weights are kept until the weights change, gradients are reordered once, into their destination. What oneDNN
-// does badly or not at all goes to conv2d_unfold.cpp, or is a product of matrices.
+// Convolution of channels-last images: oneDNN's where it is fast (conv2d_onednn.cpp), a product of matrices where
+// pixels are the rows of one, and unfolded (conv2d_unfold.cpp) for the rest: float64, few channels, odd options.
 #include "tandem/core/ops/conv2d.h"
 
 #include <atomic>
-#include <optional>
 
+#include "tandem/core/ops/cpu/conv2d_onednn.h"
 #include "tandem/core/ops/cpu/conv2d_unfold.h"
 #include "tandem/core/ops/cpu/gemm.h"
 #include "tandem/core/ops/cpu/onednn.h"
@@ -15,149 +14,7 @@
 namespace tandem::core::cpu {
 namespace {
 
-using dnnl::memory;
-using dnnl::prop_kind;
-using onednn::Operation;
-
-constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-
 std::atomic<std::uint64_t> activation_reorders{0};
-
-// (O, C / groups, KH, KW), with a leading dimension of groups where there are several, as oneDNN wants it.
-memory::dims weight_dims(const Shape& w, std::int64_t groups) {
-  if (groups == 1) return {w[0], w[1], w[2], w[3]};
-  return {groups, w[0] / groups, w[1], w[2], w[3]};
-}
-
-onednn::MemoryDesc plain_weights(const Tensor& w, std::int64_t groups) {
-  const Strides s = w.strides();
-  const memory::dims strides = groups == 1 ? memory::dims{s[0], s[1], s[2], s[3]}
-                                           : memory::dims{w.shape()[0] / groups * s[0], s[0], s[1], s[2], s[3]};
-  return {weight_dims(w.shape(), groups), onednn::data_type(w.dtype()), strides};
-}
-
-onednn::MemoryDesc channels_last(const Shape& s, DType dtype) {
-  return {{s[0], s[1], s[2], s[3]}, onednn::data_type(dtype), memory::format_tag::nhwc};
-}
-
-// One convolution's shapes and options, and what it makes oneDNN's descriptors from.
-struct Problem {
-  Shape x, weight, y;
-  Conv2dOptions options;
-  DType dtype;                           // of activations
-  std::optional<DType> bias_dtype = {};  // none: no bias
-
-  onednn::Key key() const {
-    onednn::Key key;
-    for (int i = 0; i < 4; ++i) key.add(x[i]);
-    for (const int i : {0, 2, 3}) key.add(weight[i]);
-    for (const auto& pair : {options.stride, options.padding, options.dilation}) key.add(pair[0]).add(pair[1]);
-    key.add(options.groups).add(static_cast<std::int64_t>(options.activation)).add(static_cast<std::int64_t>(dtype));
-    return key.add(bias_dtype ? static_cast<std::int64_t>(*bias_dtype) : -1).add(num_threads());
-  }
-  memory::dims stride() const { return {options.stride[0], options.stride[1]}; }
-  memory::dims dilation() const {
-    return {options.dilation[0] - 1, options.dilation[1] - 1};
-  }  // oneDNN counts the gaps
-  memory::dims padding() const { return {options.padding[0], options.padding[1]}; }
-  memory::dims end_padding() const {
-    memory::dims end(2);
-    for (std::size_t i = 0; i < 2; ++i) {
-      const int d = 2 + static_cast<int>(i);
-      end[i] = (y[d] - 1) * options.stride[i] + options.dilation[i] * (weight[d] - 1) + 1 - x[d] - options.padding[i];
-    }
-    return end;
-  }
-  onednn::MemoryDesc bias() const { return {{weight[0]}, onednn::data_type(*bias_dtype), memory::format_tag::x}; }
-  onednn::MemoryDesc any_weights(DType type) const {
-    return onednn::any_layout(weight_dims(weight, options.groups), type);
-  }
-
-  dnnl::convolution_forward::primitive_desc forward(const dnnl::primitive_attr& attributes) const {
-    const auto src = channels_last(x, dtype), dst = channels_last(y, dtype), w = any_weights(dtype);
-    using Desc = dnnl::convolution_forward::desc;
-    const auto kind = prop_kind::forward_training;
-    const Desc desc = bias_dtype
-                          ? Desc(kind, kDirect, src, w, bias(), dst, stride(), dilation(), padding(), end_padding())
-                          : Desc(kind, kDirect, src, w, dst, stride(), dilation(), padding(), end_padding());
-    return {desc, attributes, onednn::engine()};
-  }
-};
-
-template <class Primitive, class Description>
-Operation finish(const Description& description) {
-  Operation made;
-  made.usable = !onednn::is_reference(description.impl_info_str());
-  if (!made.usable) return made;
-  made.primitive = Primitive(description);
-  made.scratchpad_bytes = description.scratchpad_desc().get_size();
-  if (made.scratchpad_bytes > 0) made.set(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
-  return made;
-}
-
-// An unusable operation where oneDNN throws: it does not know the combination.
-template <class Make>
-Operation unless_unknown(Make&& make) {
-  try {
-    return make();
-  } catch (const dnnl::error&) {
-    Operation unusable;
-    unusable.usable = false;
-    return unusable;
-  }
-}
-
-Operation make_forward(const Problem& problem) {
-  return unless_unknown([&] {
-    dnnl::primitive_attr attributes = onednn::user_scratchpad();
-    if (problem.options.activation == Activation::relu) {
-      dnnl::post_ops relu;
-      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-      attributes.set_post_ops(relu);
-    }
-    const auto description = problem.forward(attributes);
-    Operation made = finish<dnnl::convolution_forward>(description);
-    made.weights = description.weights_desc();
-    made.set(DNNL_ARG_SRC, description.src_desc());
-    made.set(DNNL_ARG_WEIGHTS, made.weights);
-    made.set(DNNL_ARG_DST, description.dst_desc());
-    if (problem.bias_dtype) made.set(DNNL_ARG_BIAS, problem.bias());
-    return made;
-  });
-}
-
-Operation make_backward_input(const Problem& problem) {
-  return unless_unknown([&] {
-    const dnnl::convolution_backward_data::primitive_desc description(
-        {kDirect, channels_last(problem.x, problem.dtype), problem.any_weights(problem.dtype),
-         channels_last(problem.y, problem.dtype), problem.stride(), problem.dilation(), problem.padding(),
-         problem.end_padding()},
-        onednn::user_scratchpad(), onednn::engine(), problem.forward(onednn::user_scratchpad()));
-    Operation made = finish<dnnl::convolution_backward_data>(description);
-    made.weights = description.weights_desc();
-    made.set(DNNL_ARG_DIFF_SRC, description.diff_src_desc());
-    made.set(DNNL_ARG_WEIGHTS, made.weights);
-    made.set(DNNL_ARG_DIFF_DST, description.diff_dst_desc());
-    return made;
-  });
-}
-
-Operation make_backward_weight(const Problem& problem) {
-  return unless_unknown([&] {
-    // The gradient in float32, whatever the activations are.
-    const dnnl::convolution_backward_weights::primitive_desc description(
-        {kDirect, channels_last(problem.x, problem.dtype), problem.any_weights(DType::float32),
-         channels_last(problem.y, problem.dtype), problem.stride(), problem.dilation(), problem.padding(),
-         problem.end_padding()},
-        onednn::user_scratchpad(), onednn::engine(), problem.forward(onednn::user_scratchpad()));
-    Operation made = finish<dnnl::convolution_backward_weights>(description);
-    made.weights = description.diff_weights_desc();
-    made.set(DNNL_ARG_SRC, description.src_desc());
-    made.set(DNNL_ARG_DIFF_WEIGHTS, made.weights);
-    made.set(DNNL_ARG_DIFF_DST, description.diff_dst_desc());
-    return made;
-  });
-}
 
 bool suits_onednn(DType dtype, const Shape& x, const Shape& weight) {
   return dtype != DType::float64 && numel(weight) > 0 && numel(x) > 0;
@@ -236,25 +93,7 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
       Tensor pixels = pixels_of(y);
       return cpu::linear(pixels_of(src), matrix_of_weights(weight), bias, pixels);
     }
-    thread_local onednn::Cache cache;
-    const Problem problem{x.shape(), weight.shape(), y.shape(),
-                          options,   x.dtype(),      bias.defined() ? std::optional(bias.dtype()) : std::nullopt};
-    Operation& operation = cache.get(problem.key(), [&] { return make_forward(problem); });
-    if (operation.usable) {
-      const Tensor w = weight.is_dense() ? weight : weight.contiguous();
-      const Tensor b = bias.defined() ? bias.contiguous() : bias;
-      const Tensor packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation);
-      void* to = y.mutable_raw_data();
-      if (bias.defined()) {
-        operation.run({{DNNL_ARG_SRC, src.raw_data()},
-                       {DNNL_ARG_WEIGHTS, packed.raw_data()},
-                       {DNNL_ARG_BIAS, b.raw_data()},
-                       {DNNL_ARG_DST, to}});
-      } else {
-        operation.run({{DNNL_ARG_SRC, src.raw_data()}, {DNNL_ARG_WEIGHTS, packed.raw_data()}, {DNNL_ARG_DST, to}});
-      }
-      return;
-    }
+    if (onednn::run_conv2d(src, weight, bias, options, y)) return;
   }
   if (x.dtype() != DType::bfloat16) return unfold_conv2d(src, weight.contiguous(), bias, options, y);
   Tensor wide = Tensor::empty(y.shape(), {.dtype = DType::float32, .format = MemoryFormat::channels_last});
@@ -264,19 +103,9 @@ void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
 
 void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options, Tensor& dx) {
   const Tensor diff = to_channels_last(dy);
-  if (suits_onednn(dy.dtype(), dx.shape(), weight.shape()) && !has_few_channels(dy.dtype(), dx.shape(), options)) {
-    thread_local onednn::Cache cache;
-    const Problem problem{dx.shape(), weight.shape(), dy.shape(), options, dy.dtype()};
-    Operation& operation = cache.get(problem.key(), [&] { return make_backward_input(problem); });
-    if (operation.usable) {
-      const Tensor w = weight.is_dense() ? weight : weight.contiguous();
-      const Tensor packed = onednn::packed_weights(w, plain_weights(w, options.groups), operation);
-      operation.run({{DNNL_ARG_DIFF_DST, diff.raw_data()},
-                     {DNNL_ARG_WEIGHTS, packed.raw_data()},
-                     {DNNL_ARG_DIFF_SRC, dx.mutable_raw_data()}});
-      return;
-    }
-  }
+  if (suits_onednn(dy.dtype(), dx.shape(), weight.shape()) && !has_few_channels(dy.dtype(), dx.shape(), options) &&
+      onednn::run_conv2d_backward_input(diff, weight, options, dx))
+    return;
   if (dy.dtype() != DType::bfloat16) return unfold_conv2d_backward_input(diff, weight.contiguous(), options, dx);
   Tensor wide = Tensor::empty(dx.shape(), {.dtype = DType::float32, .format = MemoryFormat::channels_last});
   unfold_conv2d_backward_input(as_computed(diff), as_computed(weight).contiguous(), options, wide);
@@ -291,25 +120,7 @@ void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
       Tensor matrix = matrix_of_weights(dweight);
       return cpu::linear_backward_weight(pixels_of(diff), pixels_of(src), matrix, accumulate);
     }
-    thread_local onednn::Cache cache;
-    const Problem problem{x.shape(), dweight.shape(), dy.shape(), options, dy.dtype()};
-    Operation& operation = cache.get(problem.key(), [&] { return make_backward_weight(problem); });
-    if (operation.usable) {
-      Tensor packed = Tensor::empty({static_cast<std::int64_t>(operation.weights.get_size())}, {.dtype = DType::uint8});
-      operation.run({{DNNL_ARG_SRC, src.raw_data()},
-                     {DNNL_ARG_DIFF_DST, diff.raw_data()},
-                     {DNNL_ARG_DIFF_WEIGHTS, packed.mutable_raw_data()}});
-      thread_local onednn::Cache stores;
-      onednn::Key key = problem.key();
-      key.add(accumulate).add(static_cast<std::int64_t>(dweight.dtype()));
-      for (const std::int64_t stride : dweight.strides()) key.add(stride);
-      Operation& store = stores.get(key, [&] {
-        return onednn::make_reorder(operation.weights, plain_weights(dweight, options.groups), accumulate);
-      });
-      store.run({{DNNL_ARG_FROM, packed.raw_data()}, {DNNL_ARG_TO, dweight.mutable_raw_data()}});
-      traffic.reordered += static_cast<std::int64_t>(dweight.bytes());
-      return;
-    }
+    if (onednn::run_conv2d_backward_weight(diff, src, dweight, accumulate, options)) return;
   }
   const bool direct = !accumulate && dweight.is_contiguous() && dweight.dtype() != DType::bfloat16;
   Tensor sums = direct ? dweight
