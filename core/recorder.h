@@ -12,7 +12,7 @@ namespace tandem::core {
 
 struct Event {
   const char* name = "";      ///< what: "conv2d", "backward"; a literal, it is not copied
-  const char* category = "";  ///< "op", "phase", "comm"
+  const char* category = "";  ///< "op", "phase", "comm", "recompute"
   std::int64_t begin_ns = 0;  ///< steady clock
   std::int64_t end_ns = 0;
   int thread = 0;    ///< numbered by first event

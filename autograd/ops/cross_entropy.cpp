@@ -7,7 +7,8 @@ namespace tandem::autograd {
 
 Variable cross_entropy(const Variable& logits, const Tensor& target, const core::CrossEntropyOptions& options) {
   core::CrossEntropyResult forward = core::cross_entropy(logits.data(), target, options);
-  return record("cross_entropy", forward.loss, {logits},
+  Tensor loss = std::move(forward.loss);  // backward does not need it
+  return record("cross_entropy", std::move(loss), {logits},
                 [x = SavedTensor(logits.data()), target = SavedTensor(target),
                  class_weights = SavedTensor(options.class_weights), options, forward](Tensor dloss, Gradients& dx) {
                   class_weights.get();  // also in the options: throws where they were changed

@@ -30,7 +30,7 @@ std::vector<Tensor> gradients_of(const nn::Module& model, const Variable& loss) 
 }
 
 // Runs the model in both precisions. bfloat16 has 8 bits, so a value is off by up to 0.4 % and a gradient, through all
-// layers, by several times that; of `cosine` at least is left of each.
+// layers, by several times that; its direction is that of float32's to `cosine` at least.
 void expect_close_to_float32(nn::Module& model, const std::function<Variable(DType)>& loss_in, double cosine) {
   const Variable exact_loss = loss_in(DType::float32);
   const auto exact = gradients_of(model, exact_loss);

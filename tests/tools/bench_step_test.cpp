@@ -74,6 +74,16 @@ TEST_F(BenchStepTest, ABertPredictsAllTokensOrTheMaskedOnes) {
   EXPECT_EQ(row_of(masked.at("operators"), "attention").at("calls"), 2);
 }
 
+TEST_F(BenchStepTest, RecomputeIsTheSameStepInLessMemory) {
+  for (const std::string model :
+       {"--model resnet18 --image-size 32 --batch-size 4", "--model bert-tiny --seq-length 64"}) {
+    const auto kept = measured(model + " --steps 1"), again = measured(model + " --steps 1 --recompute");
+    EXPECT_EQ(again.at("recompute"), true);
+    EXPECT_EQ(again.at("last_loss"), kept.at("last_loss")) << model;
+    EXPECT_LT(again.at("tensor_peak_mb"), kept.at("tensor_peak_mb")) << model;
+  }
+}
+
 TEST_F(BenchStepTest, WrongUsageIsOneLine) {
   expect_wrong_usage("--model bert-tiny --image-size 32",
                      "--image-size: bert-tiny takes no images of any size, only ResNets do");
@@ -83,6 +93,8 @@ TEST_F(BenchStepTest, WrongUsageIsOneLine) {
   expect_wrong_usage("--model bert-tiny --seq-length 513",
                      "--seq-length: 513 is more than the 512 positions of bert-tiny");
   expect_wrong_usage("--model resnet18 --predict all", "--predict: resnet18 predicts no tokens, only BERTs do");
+  expect_wrong_usage("--model mlp --recompute",
+                     "--recompute: mlp has nothing to compute again, only ResNets and BERTs have");
   expect_wrong_usage("--model bert-tiny --momentum 0.9", "--momentum: adamw has none, only sgd has");
   expect_wrong_usage("--model bert-tiny --predict some", "--predict: some not in {all,masked}");
   expect_wrong_usage("--model mlp --precision fp8", "--precision: fp8 not in {fp32,bf16}");

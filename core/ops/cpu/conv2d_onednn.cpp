@@ -46,9 +46,8 @@ struct Problem {
     return key.add(bias_dtype ? static_cast<std::int64_t>(*bias_dtype) : -1).add(num_threads());
   }
   memory::dims stride() const { return {options.stride[0], options.stride[1]}; }
-  memory::dims dilation() const {
-    return {options.dilation[0] - 1, options.dilation[1] - 1};
-  }  // oneDNN counts the gaps
+  // oneDNN counts the gaps.
+  memory::dims dilation() const { return {options.dilation[0] - 1, options.dilation[1] - 1}; }
   memory::dims padding() const { return {options.padding[0], options.padding[1]}; }
   memory::dims end_padding() const {
     memory::dims end(2);
@@ -158,15 +157,10 @@ bool run_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const
   const Tensor w = weight.is_dense() ? weight : weight.contiguous();
   const Tensor b = bias.defined() ? bias.contiguous() : bias;
   const Tensor packed = packed_weights(w, plain_weights(w, options.groups), operation);
-  void* to = y.mutable_raw_data();
-  if (bias.defined()) {
-    operation.run({{DNNL_ARG_SRC, x.raw_data()},
-                   {DNNL_ARG_WEIGHTS, packed.raw_data()},
-                   {DNNL_ARG_BIAS, b.raw_data()},
-                   {DNNL_ARG_DST, to}});
-  } else {
-    operation.run({{DNNL_ARG_SRC, x.raw_data()}, {DNNL_ARG_WEIGHTS, packed.raw_data()}, {DNNL_ARG_DST, to}});
-  }
+  operation.run({{DNNL_ARG_SRC, x.raw_data()},
+                 {DNNL_ARG_WEIGHTS, packed.raw_data()},
+                 {DNNL_ARG_BIAS, bias.defined() ? b.raw_data() : nullptr},
+                 {DNNL_ARG_DST, y.mutable_raw_data()}});
   return true;
 }
 

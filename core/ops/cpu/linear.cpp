@@ -31,7 +31,7 @@ bool is_small(std::int64_t rows, const Tensor& weight) { return rows * weight.nu
 
 // oneDNN's bfloat16 product takes its left side by rows; transposing it while it multiplies takes longer than doing so
 // before.
-bool is_large(std::int64_t rows, const Tensor& weight) {
+bool is_worth_transposing(std::int64_t rows, const Tensor& weight) {
   return rows >= 256 && weight.shape()[0] >= 128 && weight.shape()[1] >= 128;
 }
 
@@ -71,8 +71,9 @@ void linear_backward_input(const Tensor& dy, const Tensor& weight, Tensor& dx) {
 }
 
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate) {
-  if (dy.dtype() == DType::bfloat16 && is_large(dy.shape()[0], dweight) && is_blas_matrix(dy) && is_blas_matrix(x) &&
-      is_blas_matrix(dweight) && onednn::run_matmul(onednn::transposed(dy), x, Tensor(), dweight, accumulate, false))
+  if (dy.dtype() == DType::bfloat16 && is_worth_transposing(dy.shape()[0], dweight) && is_blas_matrix(dy) &&
+      is_blas_matrix(x) && is_blas_matrix(dweight) &&
+      onednn::run_matmul(onednn::transposed(dy), x, Tensor(), dweight, accumulate, false))
     return;
   matmul(dy.transpose(0, 1), x, dweight, accumulate);
 }

@@ -78,7 +78,7 @@ dnnl::primitive_attr user_scratchpad() {
 
 void Operation::run(std::initializer_list<std::pair<int, const void*>> addresses) {
   for (const auto& [argument, address] : addresses)
-    arguments.at(argument).set_data_handle(const_cast<void*>(address), stream());
+    if (address != nullptr) arguments.at(argument).set_data_handle(const_cast<void*>(address), stream());
   Tensor scratchpad;
   if (scratchpad_bytes > 0) {
     scratchpad = Tensor::empty({static_cast<std::int64_t>(scratchpad_bytes)}, {.dtype = DType::uint8});
@@ -198,15 +198,10 @@ bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& ou
   });
   if (!operation.usable) return false;
   const Tensor weights = pack_b ? packed_weights(b, desc_of(b), operation) : b;
-  void* to = out.mutable_raw_data();
-  if (bias.defined()) {
-    operation.run({{DNNL_ARG_SRC, a.raw_data()},
-                   {DNNL_ARG_WEIGHTS, weights.raw_data()},
-                   {DNNL_ARG_BIAS, bias.raw_data()},
-                   {DNNL_ARG_DST, to}});
-  } else {
-    operation.run({{DNNL_ARG_SRC, a.raw_data()}, {DNNL_ARG_WEIGHTS, weights.raw_data()}, {DNNL_ARG_DST, to}});
-  }
+  operation.run({{DNNL_ARG_SRC, a.raw_data()},
+                 {DNNL_ARG_WEIGHTS, weights.raw_data()},
+                 {DNNL_ARG_BIAS, bias.defined() ? bias.raw_data() : nullptr},
+                 {DNNL_ARG_DST, out.mutable_raw_data()}});
   return true;
 }
 

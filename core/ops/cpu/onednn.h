@@ -63,12 +63,13 @@ struct Operation {
   std::unordered_map<int, dnnl::memory> arguments;
   std::size_t scratchpad_bytes = 0;
   MemoryDesc weights;                            ///< layout that oneDNN chose for weights (or their gradient)
-  std::unique_ptr<Operation> packing = nullptr;  ///< brings weights there from `plain`, once it was needed
-  MemoryDesc plain;
-  bool usable = true;  ///< false: oneDNN has only its reference code, use another way
+  std::unique_ptr<Operation> packing = nullptr;  ///< brings weights there, once that was needed
+  MemoryDesc plain;                              ///< where `packing` takes them from
+  bool usable = true;                            ///< false: oneDNN has only its reference code, use another way
 
   void set(int argument, const MemoryDesc& desc) { arguments[argument] = dnnl::memory(desc, engine(), nullptr); }
-  /// Runs with these addresses; the scratchpad comes from our allocator.
+  /// Runs with these addresses, null for an argument that it was made without (a bias); the scratchpad comes from our
+  /// allocator.
   void run(std::initializer_list<std::pair<int, const void*>> addresses);
 };
 
@@ -100,7 +101,7 @@ Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, Operation&
 /// How often packed_weights had to pack, in this process.
 std::uint64_t weight_reorders();
 
-/// The operation of reorder(), to be kept in a Cache: DNNL_ARG_FROM, DNNL_ARG_TO.
+/// to = from, or to += from, across layouts and types, to be kept in a Cache: DNNL_ARG_FROM, DNNL_ARG_TO.
 Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumulate);
 
 /// The transpose of a matrix, contiguous.
