@@ -22,42 +22,36 @@ struct Moments {
   }
 };
 
-// Means and sums of squared deviations of a tile's columns, in one pass. Deviations are taken from the first row: it is
-// one of the values, so the square of its distance from the mean is at most the sum of all squares, and little cancels.
-template <class T>
-void tile_moments(const T* x, std::int64_t rows, std::int64_t step, std::int64_t n, double* means, double* squares) {
-  using C = compute_t<T>;
-  C shift[kRowBlock], sum[kRowBlock] = {}, square[kRowBlock] = {}, buffers[4][kRowBlock];
-  for (std::int64_t i = 0; i < n; ++i) shift[i] = static_cast<C>(x[i]);
-  std::int64_t row = 0;
-  for (; row + 4 <= rows; row += 4) {  // four rows for each load and store of the accumulators
-    const T* first = x + row * step;
-    const C *a = load_block(first, n, buffers[0]), *b = load_block(first + step, n, buffers[1]);
-    const C *c = load_block(first + 2 * step, n, buffers[2]), *d = load_block(first + 3 * step, n, buffers[3]);
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) {
-      const C da = a[i] - shift[i], db = b[i] - shift[i], dc = c[i] - shift[i], dd = d[i] - shift[i];
-      sum[i] += (da + db) + (dc + dd);
-      square[i] += (da * da + db * db) + (dc * dc + dd * dd);
+// Sums, and sums of squares, of the deviations of `count` rows from `shift`.
+template <int count, class T, class C = compute_t<T>>
+void add_rows(const T* x, const Tile& tile, const T* shift, C* sum, C* square) {
+  for_each_vector<C>(tile.channels, [=, &tile](auto i) {
+    prefetch_rows(x, tile, i);
+    auto more = at(sum, i), more_squares = at(square, i);
+#pragma GCC unroll 4
+    for (int r = 0; r < count; ++r) {
+      const auto deviation = at(x + r * tile.step, i) - at(shift, i);
+      more += deviation;
+      more_squares += deviation * deviation;
     }
-  }
-  for (; row < rows; ++row) {
-    const C* a = load_block(x + row * step, n, buffers[0]);
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) {
-      const C da = a[i] - shift[i];
-      sum[i] += da;
-      square[i] += da * da;
-    }
-  }
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double total = static_cast<double>(sum[i]), count = static_cast<double>(rows);
-    means[i] = static_cast<double>(shift[i]) + total / count;
-    squares[i] = std::max(0., static_cast<double>(square[i]) - total * total / count);
-  }
+    put(sum, i, more);
+    put(square, i, more_squares);
+  });
 }
 
-// The same for n adjacent values of one channel.
+// The same of a tile, in one pass. `shift` is its first row: it is one of the values, so the square of its distance
+// from the mean is at most the sum of all squares, and little cancels.
+template <class T, class C = compute_t<T>>
+void tile_sums(const T* x, const Tile& tile, C* sum, C* square) {
+  std::fill_n(sum, tile.channels, C{0});
+  std::fill_n(square, tile.channels, C{0});
+  const T *first = x + tile.begin(), *row = first, *end = first + tile.rows * tile.step;
+  for (; row + kRowsAtOnce * tile.step <= end; row += kRowsAtOnce * tile.step)
+    add_rows<kRowsAtOnce>(row, tile, first, sum, square);
+  for (; row < end; row += tile.step) add_rows<1>(row, tile, first, sum, square);
+}
+
+// Adds what n adjacent values of one channel have, about the first of them.
 template <class T>
 void add_block(const T* x, std::int64_t n, Moments& moments) {
   using C = compute_t<T>;
@@ -75,34 +69,42 @@ void add_block(const T* x, std::int64_t n, Moments& moments) {
               std::max(0., static_cast<double>(square) - total * total / count));
 }
 
-// Moments::add of all chunks, for channels [begin, end), into those of the first.
-void merge_moments(const BatchNormLayout& layout, double* partial, std::int64_t begin, std::int64_t end) {
-  double *means = partial, *squares = partial + layout.channels, count = static_cast<double>(kRows);
-  for (std::int64_t chunk = 1; chunk < chunks_of(layout); ++chunk) {
+// Moments::add of all chunks, for channels [begin, end).
+template <class T, class C = compute_t<T>>
+void merge_moments(const T* x, const BatchNormLayout& layout, const C* partial, std::int64_t begin, std::int64_t end,
+                   C* means, C* variances) {
+  const auto width = static_cast<std::size_t>(end - begin);
+  std::vector<double> mean(width, 0.), squares(width, 0.);
+  double count = 0;
+  for (std::int64_t chunk = 0; chunk < chunks_of(layout); ++chunk) {
     const double n = static_cast<double>(std::min(kRows, layout.outer - chunk * kRows)), total = count + n;
     const double share = n / total, weight = count * share;
-    const double *more_means = partial + 2 * chunk * layout.channels, *more_squares = more_means + layout.channels;
+    const T* shift = x + chunk * kRows * layout.channels + begin;
+    const C *sum = partial + 2 * chunk * layout.channels + begin, *square = sum + layout.channels;
 #pragma GCC ivdep
-    for (std::int64_t c = begin; c < end; ++c) {
-      const double delta = more_means[c] - means[c];
-      means[c] += delta * share;
-      squares[c] += more_squares[c] + delta * delta * weight;
+    for (std::size_t c = 0; c < width; ++c) {
+      const double of_chunk = static_cast<double>(sum[c]);
+      const double delta = static_cast<double>(static_cast<C>(shift[c])) + of_chunk / n - mean[c];
+      mean[c] += delta * share;
+      squares[c] += std::max(0., static_cast<double>(square[c]) - of_chunk * of_chunk / n) + delta * delta * weight;
     }
     count = total;
   }
+  for (std::size_t c = 0; c < width; ++c) {
+    means[static_cast<std::size_t>(begin) + c] = static_cast<C>(mean[c]);
+    variances[static_cast<std::size_t>(begin) + c] = static_cast<C>(squares[c] / count);
+  }
 }
 
-// mean, scale, shift: arrays by value, or Repeated.
+// mean, scale, shift: arrays, or Repeated.
 template <bool relu, bool add, class T, class Means, class Scales>
 void apply_values(const T* x, const T* residual, T* out, std::int64_t n, Means mean, Scales scale, Scales shift) {
-  using C = compute_t<T>;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) {
-    C z = normalized(static_cast<C>(x[i]), mean[i], scale[i], shift[i]);
-    if constexpr (add) z += static_cast<C>(residual[i]);
-    if constexpr (relu) z = z < 0 ? C{0} : z;  // in this form NaN passes
-    out[i] = static_cast<T>(z);
-  }
+  for_each_vector<compute_t<T>>(n, [=](auto i) {
+    auto z = normalized(at(x, i), at(mean, i), at(scale, i), at(shift, i));
+    if constexpr (add) z += at(residual, i);
+    if constexpr (relu) z = z < decltype(z){} ? decltype(z){} : z;  // in this form NaN passes
+    put(out, i, z);
+  });
 }
 
 template <bool relu, bool add, class T>
@@ -114,20 +116,15 @@ void apply(const BatchNormOperands& given, const T* residual, T* out) {
   if (given.layout.inner != 1) {
     for_each_plane(given.layout, [&](std::int64_t c, std::int64_t at) {
       apply_values<relu, add>(x + at, residual_at(at), out + at, given.layout.inner, Repeated<C>{affine.means()[c]},
-                              Repeated<C>{affine.scale(c)}, Repeated<C>{affine.shift(c)});
+                              Repeated<C>{affine.scales()[c]}, Repeated<C>{affine.shifts()[c]});
     });
     return;
   }
   for_each_tile(given.layout, [&](const Tile& tile) {
-    C scale[kRowBlock], shift[kRowBlock];
-    for (std::int64_t i = 0; i < tile.channels; ++i) {
-      scale[i] = affine.scale(tile.channel + i);
-      shift[i] = affine.shift(tile.channel + i);
-    }
     for (std::int64_t row = 0; row < tile.rows; ++row) {
       const std::int64_t at = tile.begin() + row * tile.step;
       apply_values<relu, add>(x + at, residual_at(at), out + at, tile.channels, affine.means() + tile.channel,
-                              static_cast<const C*>(scale), static_cast<const C*>(shift));
+                              affine.scales() + tile.channel, affine.shifts() + tile.channel);
     }
   });
 }
@@ -151,19 +148,14 @@ void batch_norm_statistics(const Tensor& x, const BatchNormLayout& layout, Tenso
       });
       return;
     }
-    Tensor scratch = scratch_for(layout);
-    double* partial = scratch.mutable_data<double>();
+    Tensor scratch = scratch_for<C>(layout);
+    C* partial = scratch.mutable_data<C>();
     for_each_tile(layout, [&](const Tile& tile) {
-      double* means_of_tile = partial + tile.chunk * 2 * layout.channels + tile.channel;
-      tile_moments(in + tile.begin(), tile.rows, tile.step, tile.channels, means_of_tile,
-                   means_of_tile + layout.channels);
+      C* sum = partial + tile.chunk * 2 * layout.channels + tile.channel;
+      tile_sums(in, tile, sum, sum + layout.channels);
     });
     for_channels(layout.channels, 4 * chunks_of(layout), [&](std::int64_t begin, std::int64_t end) {
-      merge_moments(layout, partial, begin, end);
-      for (std::int64_t c = begin; c < end; ++c) {
-        means[c] = static_cast<C>(partial[c]);
-        variances[c] = static_cast<C>(partial[layout.channels + c] / count);
-      }
+      merge_moments(in, layout, partial, begin, end, means, variances);
     });
   });
 }

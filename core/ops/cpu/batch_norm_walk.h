@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "tandem/core/ops/batch_norm.h"
-#include "tandem/core/ops/cpu/softmax.h"
+#include "tandem/core/ops/cpu/blocks.h"
 #include "tandem/core/ops/cpu/strided.h"
+#include "tandem/core/ops/cpu/vectors.h"
 
 namespace tandem::core::cpu {
 
@@ -15,7 +17,7 @@ namespace tandem::core::cpu {
 /// to about kRows roundings, whatever the data.
 inline constexpr std::int64_t kRows = 128;
 
-/// Channels [channel, channel + channels) of rows [row, row + rows); its sums per channel are in L1, itself in L2.
+/// Channels [channel, channel + channels) of rows [row, row + rows).
 struct Tile {
   std::int64_t chunk, row, rows, channel, channels;
   std::int64_t step;  ///< from row to row
@@ -25,16 +27,18 @@ struct Tile {
 
 inline std::int64_t chunks_of(const BatchNormLayout& layout) { return (layout.outer + kRows - 1) / kRows; }
 
-/// f(tile) for tiles of kRows x kRowBlock that cover everything, in parallel.
+/// f(tile) for tiles of kRows rows that cover everything, in parallel. They have all channels, since memory is fastest
+/// from one end to the other, unless there would be few of them for the threads.
 template <class F>
 void for_each_tile(const BatchNormLayout& layout, F&& f) {
-  const std::int64_t blocks = (layout.channels + kRowBlock - 1) / kRowBlock;
-  const std::int64_t grain =
-      std::max<std::int64_t>(1, kGrain / (kRows * std::clamp<std::int64_t>(layout.channels, 1, kRowBlock)));
+  if (layout.channels == 0) return;
+  const std::int64_t width = chunks_of(layout) < 8 * num_threads() ? kRowBlock : layout.channels;
+  const std::int64_t blocks = (layout.channels + width - 1) / width;
+  const std::int64_t grain = std::max<std::int64_t>(1, kGrain / (kRows * std::min(layout.channels, width)));
   parallel_for(chunks_of(layout) * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin; at < end; ++at) {
-      const std::int64_t chunk = at / blocks, row = chunk * kRows, channel = at % blocks * kRowBlock;
-      f(Tile{chunk, row, std::min(kRows, layout.outer - row), channel, std::min(kRowBlock, layout.channels - channel),
+      const std::int64_t chunk = at / blocks, row = chunk * kRows, channel = at % blocks * width;
+      f(Tile{chunk, row, std::min(kRows, layout.outer - row), channel, std::min(width, layout.channels - channel),
              layout.channels});
     }
   });
@@ -63,21 +67,40 @@ void for_each_plane(const BatchNormLayout& layout, F&& f) {
   });
 }
 
-/// Room for two float64 numbers per chunk of rows and channel.
-inline Tensor scratch_for(const BatchNormLayout& layout) {
-  return Tensor::empty({chunks_of(layout), 2, layout.channels}, {.dtype = DType::float64});
+/// Room for two sums per chunk of rows and channel.
+template <class C>
+Tensor scratch_for(const BatchNormLayout& layout) {
+  return Tensor::empty({chunks_of(layout), 2, layout.channels}, {.dtype = dtype_of<C>});
 }
 
-/// One number for all of a run of values, indexed as the array that a tile has instead.
+/// Rows that sums are taken of together: one load and store of a sum for each of them.
+inline constexpr int kRowsAtOnce = 4;
+
+/// While vector i of kRowsAtOnce rows is summed, from `rows` on, fetches as much of the rows after the next ones, in
+/// the order of memory: processors foresee that order, but not the one of four rows side by side.
+template <class T>
+[[gnu::always_inline]] inline void prefetch_rows(const T* rows, const Tile& tile, Lanes i) {
+  if (tile.channels != tile.step) return;
+  const auto* next = reinterpret_cast<const char*>(rows + kRowsAtOnce * (2 * tile.step + i.first));
+  constexpr std::int64_t kBytes = kRowsAtOnce * kLanes<compute_t<T>> * static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t byte = 0; byte < kBytes; byte += 64) __builtin_prefetch(next + byte);
+}
+template <class T>
+void prefetch_rows(const T*, const Tile&, std::int64_t) {}
+
+/// One number for all of a run of values, where a tile has an array.
 template <class C>
 struct Repeated {
   C value;
-  C operator[](std::int64_t) const { return value; }
 };
+template <class C, class Index>
+[[gnu::always_inline]] inline C at(Repeated<C> number, Index) {
+  return number.value;
+}
 
-/// The kernels' one formula, so that backward finds the ReLU's mask that forward had.
-template <class C>
-[[gnu::always_inline]] inline C normalized(C x, C mean, C scale, C shift) {
+/// The kernels' one formula, so that backward finds the ReLU's mask that forward had. Of numbers or vectors.
+template <class X, class C>
+[[gnu::always_inline]] inline X normalized(X x, C mean, C scale, C shift) {
   return (x - mean) * scale + shift;
 }
 
@@ -88,16 +111,21 @@ class Affines {
   explicit Affines(const BatchNormOperands& given)
       : means_(given.mean.data<C>()),
         inv_stds_(given.inv_std.data<C>()),
-        weights_(given.weight.defined() ? given.weight.data<C>() : nullptr),
-        biases_(given.bias.defined() ? given.bias.data<C>() : nullptr) {}
+        scales_(inv_stds_, inv_stds_ + given.layout.channels),
+        shifts_(scales_.size(), C{0}) {
+    if (given.weight.defined())
+      for (std::size_t c = 0; c < scales_.size(); ++c) scales_[c] *= given.weight.data<C>()[c];
+    if (given.bias.defined()) std::copy_n(given.bias.data<C>(), shifts_.size(), shifts_.begin());
+  }
 
   const C* means() const { return means_; }
-  C inv_std(std::int64_t c) const { return inv_stds_[c]; }
-  C scale(std::int64_t c) const { return inv_stds_[c] * (weights_ ? weights_[c] : C{1}); }
-  C shift(std::int64_t c) const { return biases_ ? biases_[c] : C{0}; }
+  const C* inv_stds() const { return inv_stds_; }
+  const C* scales() const { return scales_.data(); }
+  const C* shifts() const { return shifts_.data(); }
 
  private:
-  const C *means_, *inv_stds_, *weights_, *biases_;
+  const C *means_, *inv_stds_;
+  std::vector<C> scales_, shifts_;
 };
 
 }  // namespace tandem::core::cpu

@@ -9,17 +9,16 @@ namespace {
 template <class T>
 void add_row(const T* x, const T* residual, std::int64_t n, T* sum) {
   using C = compute_t<T>;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) sum[i] = static_cast<T>(static_cast<C>(residual[i]) + static_cast<C>(x[i]));
+  store_each(sum, n, [=](std::int64_t i) { return static_cast<C>(residual[i]) + static_cast<C>(x[i]); });
 }
 
 template <class T>
 void add_dropped_row(const T* x, const std::uint8_t* keep, compute_t<T> scale, const T* residual, std::int64_t n,
                      T* sum) {
   using C = compute_t<T>;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i)
-    sum[i] = static_cast<T>(static_cast<C>(residual[i]) + kept_or_zero(static_cast<C>(x[i]) * scale, keep[i]));
+  store_each(sum, n, [=](std::int64_t i) {
+    return static_cast<C>(residual[i]) + kept_or_zero(static_cast<C>(x[i]) * scale, keep[i]);
+  });
 }
 
 }  // namespace
@@ -70,12 +69,18 @@ void dropout_add_layer_norm_backward(const Tensor& dy, const DropoutAddLayerNorm
       const std::uint8_t* kept = keep + r * n;
       T *into_x = to_x + r * n, *into_residual = to_residual + r * n;
       const auto row = row_gradient_means<kSums>(g, v, moments, w, n, dw, db);
+      for_each_block(n, [&](std::int64_t at, std::int64_t count) {
+        C dsum_buffer[kRowBlock], dx_buffer[kRowBlock];
+        C *dsum = store_target(into_residual + at, dsum_buffer), *to = store_target(into_x + at, dx_buffer);
 #pragma GCC ivdep
-      for (std::int64_t i = 0; i < n; ++i) {
-        const C dsum = row_gradient(static_cast<C>(g[i]), static_cast<C>(v[i]), moments, w[i], row);
-        into_residual[i] = static_cast<T>(dsum);
-        into_x[i] = static_cast<T>(kept_or_zero(dsum * scale, kept[i]));
-      }
+        for (std::int64_t i = 0; i < count; ++i) {
+          const std::int64_t k = at + i;
+          dsum[i] = row_gradient(static_cast<C>(g[k]), static_cast<C>(v[k]), moments, w[k], row);
+          to[i] = kept_or_zero(dsum[i] * scale, kept[k]);
+        }
+        store_block(dsum, count, into_residual + at);
+        store_block(to, count, into_x + at);
+      });
     });
   });
 }

@@ -84,43 +84,32 @@ void visit(GeluApproximation approximation, F&& f) {
   }
 }
 
-// Not inlined, and plain pointers, because the compiler then vectorises. `ivdep`: dx may be dy.
+// Not inlined, and plain pointers, because the compiler then vectorises. dx may be dy.
 template <bool kTanh, class T>
 [[gnu::noinline]] void forward_run(const T* x, T* y, std::int64_t n) {
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i)
-    y[i] = static_cast<T>(Gelu<kTanh, compute_t<T>>(static_cast<compute_t<T>>(x[i])).value());
+  using C = compute_t<T>;
+  store_each(y, n, [=](std::int64_t i) { return Gelu<kTanh, C>(static_cast<C>(x[i])).value(); });
 }
 template <bool kTanh, class T>
 [[gnu::noinline]] void backward_run(const T* dy, const T* x, T* dx, std::int64_t n) {
   using C = compute_t<T>;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i)
-    dx[i] = static_cast<T>(static_cast<C>(dy[i]) * Gelu<kTanh, C>(static_cast<C>(x[i])).slope());
+  store_each(dx, n,
+             [=](std::int64_t i) { return static_cast<C>(dy[i]) * Gelu<kTanh, C>(static_cast<C>(x[i])).slope(); });
 }
 template <bool kTanh, class T>
 [[gnu::noinline]] void forward_row(const T* x, const compute_t<T>* bias, T* y, std::int64_t n) {
   using C = compute_t<T>;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(Gelu<kTanh, C>(static_cast<C>(x[i]) + bias[i]).value());
+  store_each(y, n, [=](std::int64_t i) { return Gelu<kTanh, C>(static_cast<C>(x[i]) + bias[i]).value(); });
 }
-// Also adds dx to dbias where that is not null.
-template <bool kTanh, class T>
+// Also adds dx to dbias [n], where kSums.
+template <bool kTanh, bool kSums, class T>
 [[gnu::noinline]] void backward_row(const T* dy, const T* x, const compute_t<T>* bias, T* dx, compute_t<T>* dbias,
                                     std::int64_t n) {
   using C = compute_t<T>;
-  for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
-    C buffer[kRowBlock];
-    const T *g = dy + begin, *v = x + begin;
-    const C* b = bias + begin;
-    T* to = dx + begin;
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) {
-      buffer[i] = static_cast<C>(g[i]) * Gelu<kTanh, C>(static_cast<C>(v[i]) + b[i]).slope();
-      to[i] = static_cast<T>(buffer[i]);
-    }
-    if (dbias == nullptr) return;
-    for (std::int64_t i = 0; i < count; ++i) dbias[begin + i] += buffer[i];
+  store_each(dx, n, [=](std::int64_t i) {
+    const C gradient = static_cast<C>(dy[i]) * Gelu<kTanh, C>(static_cast<C>(x[i]) + bias[i]).slope();
+    if constexpr (kSums) dbias[i] += gradient;
+    return gradient;
   });
 }
 
@@ -179,14 +168,18 @@ void bias_gelu_backward(const Tensor& dy, const Tensor& x, const Tensor& bias, G
     const C* b = bias.data<C>();
     T* out = dx.mutable_data<T>();
     visit(approximation, [&]<bool kTanh>() {
-      const auto run = [&](std::int64_t begin, std::int64_t end, C* sums) {
+      const auto run = [&]<bool kSums>(std::int64_t begin, std::int64_t end, C* sums) {
         for (std::int64_t r = begin; r < end; ++r)
-          backward_row<kTanh>(gradient + r * n, in + r * n, b, out + r * n, sums, n);
+          backward_row<kTanh, kSums>(gradient + r * n, in + r * n, b, out + r * n, sums, n);
       };
-      if (dbias.defined())
-        return store_sums(sum_in_row_chunks<C>(rows, n, run).template data<double>(), dbias, accumulate);
-      parallel_for(rows, std::max<std::int64_t>(1, kGeluGrain / n),
-                   [&](std::int64_t begin, std::int64_t end) { run(begin, end, nullptr); });
+      if (!dbias.defined())
+        return parallel_for(rows, std::max<std::int64_t>(1, kGeluGrain / n), [&](std::int64_t begin, std::int64_t end) {
+          run.template operator()<false>(begin, end, nullptr);
+        });
+      const Tensor totals = sum_in_row_chunks<C>(rows, n, [&](std::int64_t begin, std::int64_t end, C* sums) {
+        run.template operator()<true>(begin, end, sums);
+      });
+      store_sums(totals.template data<double>(), dbias, accumulate);
     });
   });
 }

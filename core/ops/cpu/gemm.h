@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tandem/core/ops/cpu/vectors.h"
 #include "tandem/core/tensor.h"
 
 namespace tandem::core::cpu {
@@ -48,44 +49,24 @@ void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& o
 /// destination += source, of one shape: destination float32, float64 or bfloat16, source as destination or float32.
 void add_into(const Tensor& source, Tensor& destination);
 
-// Register tiles. A vector is 64 bytes in GCC's vector extension, which every target can compile.
-
-template <class T>
-inline constexpr std::int64_t kLanes = 64 / static_cast<std::int64_t>(sizeof(T));
-
-template <class T>
-struct VectorOf {
-  typedef T type __attribute__((vector_size(64)));
-};
-
-/// Not by value: how a vector is returned depends on -march, of which the compiler warns.
-template <class Vector, class T>
-void load_vector(const T* from, Vector& to) {
-  std::memcpy(&to, from, sizeof(Vector));
-}
+// Register tiles.
 
 /// Out (R x lanes) = or += A (R x depth, any strides) B (depth x lanes, rows b_stride apart). `columns` of the lanes
 /// are stored.
 template <int R, class T, class A>
 void tile(std::int64_t depth, const A* a, std::int64_t a_row, std::int64_t a_column, const T* b, std::int64_t b_stride,
           T* out, std::int64_t out_row, std::int64_t columns, bool accumulate) {
-  using Vector = typename VectorOf<T>::type;
-  Vector sum[R];
-  for (int r = 0; r < R; ++r) sum[r] = Vector{};
+  Vector<T> sum[R];
+  for (int r = 0; r < R; ++r) sum[r] = Vector<T>{};
   for (std::int64_t k = 0; k < depth; ++k) {
-    Vector row;
-    load_vector(b + k * b_stride, row);
+    const Vector<T> row = load_vector(b + k * b_stride);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) sum[r] += static_cast<T>(a[r * a_row + k * a_column]) * row;
   }
   if (columns == kLanes<T>) {
     for (int r = 0; r < R; ++r) {
-      if (accumulate) {
-        Vector before;
-        load_vector(out + r * out_row, before);
-        sum[r] += before;
-      }
-      std::memcpy(out + r * out_row, &sum[r], sizeof(Vector));
+      if (accumulate) sum[r] += load_vector(out + r * out_row);
+      store_vector(sum[r], out + r * out_row);
     }
     return;
   }

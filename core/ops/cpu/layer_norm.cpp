@@ -37,9 +37,9 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
       const T *g = gradient + r * n, *v = in + r * n;
       T* to = out + r * n;
       const auto row = row_gradient_means<kSums>(g, v, moments, w, n, dw, db);
-#pragma GCC ivdep
-      for (std::int64_t i = 0; i < n; ++i)
-        to[i] = static_cast<T>(row_gradient(static_cast<C>(g[i]), static_cast<C>(v[i]), moments, w[i], row));
+      store_each(to, n, [=](std::int64_t i) {
+        return row_gradient(static_cast<C>(g[i]), static_cast<C>(v[i]), moments, w[i], row);
+      });
     });
   });
 }

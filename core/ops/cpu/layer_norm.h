@@ -38,9 +38,9 @@ template <class T>
 void normalize_row(const T* x, RowMoments<compute_t<T>> moments, const compute_t<T>* weight, const compute_t<T>* bias,
                    std::int64_t n, T* y) {
   using C = compute_t<T>;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i)
-    y[i] = static_cast<T>((static_cast<C>(x[i]) - moments.mean) * moments.inv_std * weight[i] + bias[i]);
+  store_each(y, n, [=](std::int64_t i) {
+    return (static_cast<C>(x[i]) - moments.mean) * moments.inv_std * weight[i] + bias[i];
+  });
 }
 
 /// What dx needs of a row: means of g and g h, where g = dy weight.

@@ -8,13 +8,10 @@
 #include <cstdint>
 #include <limits>
 
+#include "tandem/core/ops/cpu/blocks.h"
 #include "tandem/core/tensor.h"
 
 namespace tandem::core::cpu {
-
-/// Elements summed in their own precision before the partial sum goes into a double. Also the size of buffers on the
-/// stack.
-inline constexpr std::int64_t kRowBlock = 256;
 
 /// exp(x) to 2 ulp for x <= 0 (and up to 80), written so that loops over it use vector registers. Results below the
 /// smallest normal number are 0; NaN stays NaN. Source: x = n ln 2 + r, exp(x) = 2^n exp(r), and Taylor's series for
@@ -43,37 +40,6 @@ inline double exp_nonpositive(double x) {
   for (const double c : kInverseFactorials) p = p * r + c;
   const double power = std::bit_cast<double>((std::bit_cast<std::uint64_t>(shifted) << 52) + 0x3ff0000000000000u);
   return x < -708. ? 0. : p * power;
-}
-
-/// n elements in the type that they are computed in: where they lie, or converted into `buffer`.
-template <class T>
-const compute_t<T>* load_block(const T* x, std::int64_t n, compute_t<T>* buffer) {
-  if constexpr (std::is_same_v<T, compute_t<T>>) {
-    return x;
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) buffer[i] = static_cast<compute_t<T>>(x[i]);
-    return buffer;
-  }
-}
-
-/// Where to write n results that belong to `out`, and then the conversion of what was written there.
-template <class T>
-compute_t<T>* store_target(T* out, compute_t<T>* buffer) {
-  if constexpr (std::is_same_v<T, compute_t<T>>)
-    return out;
-  else
-    return buffer;
-}
-template <class T>
-void store_block(const compute_t<T>* values, std::int64_t n, T* out) {
-  if constexpr (!std::is_same_v<T, compute_t<T>>)
-    for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(values[i]);
-}
-
-/// Calls f(begin, count) for consecutive blocks of [0, n), of kRowBlock elements but for the last.
-template <class F>
-void for_each_block(std::int64_t n, F&& f) {
-  for (std::int64_t begin = 0; begin < n; begin += kRowBlock) f(begin, std::min(kRowBlock, n - begin));
 }
 
 /// The largest of n values, -inf of none. NaN may be passed over: the sum of exponentials finds it.

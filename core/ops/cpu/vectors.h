@@ -1,0 +1,103 @@
+// Vectors of 64 bytes in GCC's vector extension, which every target can compile: for kernels that say themselves what
+// goes into a register, where the compiler would not find out or would take more instructions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
+#include "tandem/core/dtype.h"
+
+namespace tandem::core::cpu {
+
+template <class C>
+inline constexpr std::int64_t kLanes = 64 / static_cast<std::int64_t>(sizeof(C));
+
+template <class C>
+struct VectorOf {
+  typedef C type __attribute__((vector_size(64)));
+};
+template <class C>
+using Vector = typename VectorOf<C>::type;
+
+typedef std::uint16_t HalfWords __attribute__((vector_size(32)));
+
+/// Rounded to nearest, ties to even; NaN stays NaN. The processor's instruction, where there is one, makes zeros of
+/// subnormal numbers (below 1.2e-38), as its products do.
+[[gnu::always_inline]] inline HalfWords bfloat16_bits(const Vector<float>& x) {
+#ifdef __AVX512BF16__
+  return (HalfWords)_mm512_cvtneps_pbh((__m512)x);
+#else
+  const auto word = (Vector<std::uint32_t>)x, upper = word >> 16;
+  const auto is_nan = (word & 0x7fffffffu) > 0x7f800000u;
+  return __builtin_convertvector(is_nan ? upper | 0x40u : (word + 0x7fffu + (upper & 1u)) >> 16, HalfWords);
+#endif
+}
+
+/// kLanes<compute_t<T>> elements, in the type that they are computed in.
+template <class T>
+[[gnu::always_inline]] inline Vector<compute_t<T>> load_vector(const T* from) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    HalfWords bits;
+    std::memcpy(&bits, from, sizeof(bits));
+    return (Vector<float>)(__builtin_convertvector(bits, Vector<std::uint32_t>) << 16);
+  } else {
+    static_assert(std::is_same_v<T, compute_t<T>>);
+    Vector<T> to;
+    std::memcpy(&to, from, sizeof(to));
+    return to;
+  }
+}
+
+/// The other way, rounded.
+template <class T>
+[[gnu::always_inline]] inline void store_vector(const Vector<compute_t<T>>& from, T* to) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    const auto bits = bfloat16_bits(from);
+    std::memcpy(&to->bits, &bits, sizeof(bits));
+  } else {
+    static_assert(std::is_same_v<T, compute_t<T>>);
+    std::memcpy(to, &from, sizeof(from));
+  }
+}
+
+/// Stands for kLanes elements from `first` on where an index stands for one: what is written for either, with at(),
+/// put(), arithmetic and comparisons, computes in vectors.
+struct Lanes {
+  std::int64_t first;
+};
+template <class T>
+[[gnu::always_inline]] inline compute_t<T> at(const T* x, std::int64_t i) {
+  return static_cast<compute_t<T>>(x[i]);
+}
+template <class T>
+[[gnu::always_inline]] inline Vector<compute_t<T>> at(const T* x, Lanes i) {
+  return load_vector(x + i.first);
+}
+template <class T>
+[[gnu::always_inline]] inline void put(T* x, Lanes i, const Vector<compute_t<T>>& value) {
+  store_vector(value, x + i.first);
+}
+/// Rounds as in a vector, so that results do not depend on where a run ends.
+template <class T>
+[[gnu::always_inline]] inline void put(T* x, std::int64_t i, compute_t<T> value) {
+  if constexpr (std::is_same_v<T, bfloat16>)
+    x[i].bits = bfloat16_bits(Vector<float>{value})[0];
+  else
+    x[i] = value;
+}
+
+/// f(i) for all of [0, n): vectors, and then the elements that are left.
+template <class C, class F>
+[[gnu::always_inline]] inline void for_each_vector(std::int64_t n, F&& f) {
+  std::int64_t i = 0;
+  for (; i + kLanes<C> <= n; i += kLanes<C>) f(Lanes{i});
+  for (; i < n; ++i) f(i);
+}
+
+}  // namespace tandem::core::cpu

@@ -1,0 +1,61 @@
+#include "tandem/core/ops/cpu/vectors.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tandem/core/ops/cpu/blocks.h"
+
+namespace tandem::core::cpu {
+namespace {
+
+// Near each bfloat16: itself, what lies beside the middle to the next one, and the middle.
+std::vector<float> floats_around_all_bfloat16() {
+  std::vector<float> values;
+  for (std::uint32_t upper = 0; upper < 1u << 16; ++upper)
+    for (const std::uint32_t lower : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      values.push_back(std::bit_cast<float>(upper << 16 | lower));
+  return values;
+}
+
+TEST(Vectors, RoundToBfloat16AsOneElementDoes) {
+  const std::vector<float> values = floats_around_all_bfloat16();
+  std::vector<bfloat16> rounded(values.size());
+  round_to_bfloat16(values.data(), static_cast<std::int64_t>(values.size()), rounded.data());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::fpclassify(values[i]) == FP_SUBNORMAL) {  // may be zero
+      ASSERT_TRUE(rounded[i].bits == bfloat16(values[i]).bits || (rounded[i].bits & 0x7fffu) == 0) << values[i];
+      continue;
+    }
+    ASSERT_EQ(rounded[i].bits, bfloat16(values[i]).bits) << values[i];
+  }
+}
+
+TEST(Vectors, RoundTheSameInAndAfterWholeVectors) {
+  std::vector<float> values = floats_around_all_bfloat16();
+  values.erase(values.begin(), values.begin() + 3);  // subnormal numbers are among the first
+  std::vector<bfloat16> at_once(values.size());
+  round_to_bfloat16(values.data(), static_cast<std::int64_t>(values.size()), at_once.data());
+  std::size_t begin = 0;
+  for (std::int64_t n = 0; begin + static_cast<std::size_t>(n) <= values.size();
+       begin += static_cast<std::size_t>(n++)) {
+    std::vector<bfloat16> run(static_cast<std::size_t>(n) + 1);
+    run.back().bits = 0x1234;
+    round_to_bfloat16(values.data() + begin, n, run.data());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) ASSERT_EQ(run[i].bits, at_once[begin + i].bits);
+    ASSERT_EQ(run.back().bits, 0x1234) << "wrote beyond the end";
+  }
+}
+
+TEST(Vectors, ReadWhatTheyStore) {
+  std::vector<bfloat16> x(kLanes<float> + 5), y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = bfloat16(static_cast<float>(i) - 3.5f);
+  for_each_vector<float>(static_cast<std::int64_t>(x.size()), [&](auto i) { put(y.data(), i, 2 * at(x.data(), i)); });
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(static_cast<float>(y[i]), 2 * static_cast<float>(x[i]));
+}
+
+}  // namespace
+}  // namespace tandem::core::cpu
