@@ -10,13 +10,13 @@ namespace {
 // Scores of a block: half of a typical second-level cache, but never fewer rows than a tile has.
 std::int64_t query_rows(std::int64_t places) { return std::clamp<std::int64_t>((1 << 17) / places, 8, 64); }
 
-// scores [n] become e^(scores + added - max); returns max and the sum.
+// scores [n] become e^(scale scores + added - max); returns max and the sum.
 template <class C>
-std::pair<C, C> exponentials(C* scores, const C* added, std::int64_t n) {
+std::pair<C, C> exponentials(C* scores, C scale, const C* added, std::int64_t n) {
   C max = -std::numeric_limits<C>::infinity();
 #pragma omp simd reduction(max : max)
   for (std::int64_t i = 0; i < n; ++i) {
-    scores[i] += added[i];
+    scores[i] = scale * scores[i] + added[i];
     max = scores[i] > max ? scores[i] : max;
   }
   double total = 0;
@@ -61,30 +61,33 @@ class ForwardOfHeads {
     explicit Room(const ForwardOfHeads& a)
         : block(query_rows(a.places_)),
           stride(whole_vectors<C>(a.places_) + kLanes<C>),  // rows do not fall on the same places of the cache
-          k(a.places_ * whole_vectors<C>(a.d_)),
-          v(a.places_ * whole_vectors<C>(a.d_)),
-          panels(whole_vectors<C>(a.places_) * a.d_),
-          q(block * whole_vectors<C>(a.d_)),
-          y(block * whole_vectors<C>(a.d_)),
+          q(block * unit_width<T>(a.d_)),
+          k(a.places_ * unit_width<T>(a.d_)),
+          panels(whole_vectors<C>(a.places_) * units<T>(a.d_)),
+          v(units<T>(a.places_) * whole_vectors<C>(a.d_)),
           scores(block * stride),
+          y(block * whole_vectors<C>(a.d_)),
           factors(block),
           keep(whole_vectors<C>(a.places_)) {}
     std::int64_t block, stride;
-    Scratch<C> k, v, panels, q, y, scores, factors;
+    Scratch<Unit<T>> q, k, panels, v;
+    Scratch<C> scores, y, factors;
     Scratch<std::uint8_t> keep;
   };
 
   void head(std::int64_t n, std::int64_t h, Room& room) {
-    const std::int64_t used = mask_.used(n), width = whole_vectors<C>(d_);
-    copy_head<T, C>(head_of<T>(k_, n, h, d_), used, d_, 1, room.k);
-    copy_head<T, C>(head_of<T>(v_, n, h, d_), used, d_, 1, room.v);
-    transpose_to_panels<C>(room.k, used, d_, room.panels);
+    const std::int64_t used = mask_.used(n), width = whole_vectors<C>(d_), depth = units<T>(d_);
+    copy_rows(head_of<T>(k_, n, h, d_), used, d_, room.k);
+    transpose_to_panels<Unit<T>>(room.k, unit_width<T>(d_), used, depth, room.panels);
+    stack_rows(head_of<T>(v_, n, h, d_), used, d_, room.v);
     for (std::int64_t row = 0; row < rows_; row += room.block) {
       const std::int64_t count = std::min(room.block, rows_ - row);
-      copy_head<T, C>(head_of<T>(q_, n, h, d_).from(row), count, d_, mask_.scale(n), room.q);
-      multiply_panels<C>(room.q, width, count, d_, room.panels, whole_vectors<C>(used), room.scores, room.stride);
+      copy_rows(head_of<T>(q_, n, h, d_).from(row), count, d_, room.q);
+      multiply_panels<Unit<T>, C>(room.q, unit_width<T>(d_), count, depth, room.panels, whole_vectors<C>(used),
+                                  room.scores, room.stride);
       for (std::int64_t r = 0; r < count; ++r) softmax_row(n, h, row + r, room.scores + r * room.stride, room, r);
-      multiply_rows<C>(room.scores, room.stride, 1, count, used, room.v, width, room.y, false);
+      const Unit<T>* p = results_as_rows<T>(room.scores, room.stride, count, whole_vectors<C>(used));
+      multiply_rows<Unit<T>, C>(p, room.stride, 1, count, units<T>(used), room.v, width, room.y, false);
       write_head<T, C>(room.y, count, d_, 1, room.factors, head_to_write(output_, q_.shape(), n, h, d_).from(row));
     }
   }
@@ -92,7 +95,7 @@ class ForwardOfHeads {
   // Row r of the block: probabilities without their common factor, which is left to the result.
   void softmax_row(std::int64_t n, std::int64_t h, std::int64_t row, C* scores, Room& room, std::int64_t r) {
     const std::int64_t used = mask_.used(n), at = (n * options_.heads + h) * rows_ + row;
-    const auto [max, sum] = exponentials(scores, mask_.added(n), whole_vectors<C>(used));
+    const auto [max, sum] = exponentials(scores, mask_.scale(n), mask_.added(n), whole_vectors<C>(used));
     log_sum_exp_[at] = max + std::log(sum);
     room.factors[r] = 1 / sum;
     if (options_.dropout_p == 0) return;

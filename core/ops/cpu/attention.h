@@ -1,11 +1,16 @@
 // What forward and backward of attention share: how a head's matrices are laid out for products on register tiles
-// (gemm.h), and the mask. C is the type of arithmetic, T that of the tensors, d the columns of a head.
+// (gemm.h), and the mask. T is the type of the tensors, C that of arithmetic, d the columns of a head.
+//
+// Products take factors in units along their depth: an element, or two bfloat16 elements for one instruction. So the
+// same matrix of bfloat16 lies differently in a product over its columns and in one over its rows.
 //
 // Every matrix has its width rounded up to whole vectors: what is beyond its columns is zero, or -infinity for scores.
 // That, and rows that lie close together, is why heads are copied out of [N, S, D]: rows D apart would share few places
 // of the cache.
 #pragma once
 
+#include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "tandem/core/ops/attention.h"
@@ -25,7 +30,8 @@ template <class C>
 class Scratch {
  public:
   explicit Scratch(std::int64_t n)
-      : memory_(Tensor::empty({n}, {.dtype = dtype_of<C>})), data_(memory_.mutable_data<C>()) {}
+      : memory_(Tensor::empty({n * static_cast<std::int64_t>(sizeof(C))}, {.dtype = DType::uint8})),
+        data_(reinterpret_cast<C*>(memory_.mutable_raw_data())) {}
   operator C*() const { return data_; }
 
  private:
@@ -53,15 +59,82 @@ Head<T> head_to_write(T* first, const Shape& shape, std::int64_t n, std::int64_t
   return {first + n * shape[1] * shape[2] + h * d, shape[2]};
 }
 
-/// to [rows, whole_vectors(d)] = factor * from
-template <class T, class C>
-void copy_head(const Head<const T>& from, std::int64_t rows, std::int64_t d, C factor, C* to) {
-  const std::int64_t width = whole_vectors<C>(d);
-  for (std::int64_t r = 0; r < rows; ++r, to += width) {
-    const T* row = from.data + r * from.stride;
-    for (std::int64_t c = 0; c < d; ++c) to[c] = factor * static_cast<C>(row[c]);
-    for (std::int64_t c = d; c < width; ++c) to[c] = 0;
+/// What a factor is made of.
+template <class T>
+struct UnitOf {
+  using type = T;
+};
+template <>
+struct UnitOf<bfloat16> {
+  using type = Bfloat16Pair;
+};
+template <class T>
+using Unit = typename UnitOf<T>::type;
+template <class T>
+inline constexpr std::int64_t kPerUnit = sizeof(Unit<T>) / sizeof(T);
+
+/// Units that hold n elements.
+template <class T>
+std::int64_t units(std::int64_t n) {
+  return (n + kPerUnit<T> - 1) / kPerUnit<T>;
+}
+
+/// Width of a factor whose units go along rows of n elements.
+template <class T>
+std::int64_t unit_width(std::int64_t n) {
+  return whole_vectors<compute_t<T>>(units<T>(n));
+}
+
+/// For products over the columns of a head: to [rows, unit_width(d)].
+template <class T>
+void copy_rows(const Head<const T>& from, std::int64_t rows, std::int64_t d, Unit<T>* to) {
+  const std::int64_t width = unit_width<T>(d) * kPerUnit<T>;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::memcpy(to + r * width / kPerUnit<T>, from.data + r * from.stride, static_cast<std::size_t>(d) * sizeof(T));
+    std::memset(reinterpret_cast<std::byte*>(to + r * width / kPerUnit<T>) + d * sizeof(T), 0,
+                static_cast<std::size_t>(width - d) * sizeof(T));
   }
+}
+
+/// For products over its rows: to [units(rows), whole_vectors(d)].
+template <class T>
+void stack_rows(const Head<const T>& from, std::int64_t rows, std::int64_t d, Unit<T>* to) {
+  if constexpr (kPerUnit<T> == 1) {
+    copy_rows(from, rows, d, to);
+  } else {
+    const std::int64_t width = whole_vectors<float>(d);
+    for (std::int64_t r = 0; r < rows; r += 2, to += width) {
+      const T *lower = from.data + r * from.stride, *upper = lower + from.stride;
+      for (std::int64_t c = 0; c < d; ++c)
+        to[c].bits = lower[c].bits | (r + 1 < rows ? static_cast<std::uint32_t>(upper[c].bits) << 16 : 0);
+      std::fill(to + d, to + width, Bfloat16Pair{0});
+    }
+  }
+}
+
+/// Rows of results [rows, stride] become a factor in their place, for products over their columns: the same stride in
+/// units. n is a multiple of the lanes.
+template <class T>
+Unit<T>* results_as_rows(compute_t<T>* results, std::int64_t stride, std::int64_t rows, std::int64_t n) {
+  if constexpr (kPerUnit<T> != 1)
+    for (std::int64_t r = 0; r < rows; ++r)
+      round_to_bfloat16(results + r * stride, n, reinterpret_cast<bfloat16*>(results + r * stride));
+  return reinterpret_cast<Unit<T>*>(results);
+}
+
+/// The same for products over their rows: units(rows) rows.
+template <class T>
+Unit<T>* results_stacked(compute_t<T>* results, std::int64_t stride, std::int64_t rows, std::int64_t n) {
+  if constexpr (kPerUnit<T> != 1)
+    for (std::int64_t r = 0; r < rows; r += 2)
+      for (std::int64_t c = 0; c < n; c += kLanes<float>) {
+        const float* lower = results + r * stride + c;
+        Vector<std::uint32_t> pairs = __builtin_convertvector(bfloat16_bits(load_vector(lower)), Vector<std::uint32_t>);
+        if (r + 1 < rows)
+          pairs |= __builtin_convertvector(bfloat16_bits(load_vector(lower + stride)), Vector<std::uint32_t>) << 16;
+        std::memcpy(results + r / 2 * stride + c, &pairs, sizeof(pairs));
+      }
+  return reinterpret_cast<Unit<T>*>(results);
 }
 
 /// to = factor * rows [n, whole_vectors(d)], where row r also has a factor of its own if `factors` is not null.
@@ -70,36 +143,38 @@ void write_head(const C* rows, std::int64_t n, std::int64_t d, C factor, const C
   const std::int64_t width = whole_vectors<C>(d);
   for (std::int64_t r = 0; r < n; ++r) {
     const C f = factors != nullptr ? factor * factors[r] : factor;
-    for (std::int64_t c = 0; c < d; ++c) to.data[r * to.stride + c] = static_cast<T>(f * rows[r * width + c]);
+    const C* row = rows + r * width;
+    T* out = to.data + r * to.stride;
+    for_each_vector<C>(d, [=](auto i) { put(out, i, f * at(row, i)); });
   }
 }
 
-/// The transpose of rows [n, whole_vectors(d)] as the right side of a product: panels [n / lanes][d][lanes], of which
-/// each is a sequence of vectors in memory.
-template <class C>
-void transpose_to_panels(const C* rows, std::int64_t n, std::int64_t d, C* panels) {
-  const std::int64_t width = whole_vectors<C>(d);
-  for (std::int64_t r = 0; r < n; r += kLanes<C>, panels += d * kLanes<C>) {
-    const std::int64_t count = std::min(kLanes<C>, n - r);
+/// The transpose of a factor [n, width] as the right side of a product over its columns: panels [n /
+/// lanes][depth][lanes] of units, of which each is a sequence of vectors in memory.
+template <class U>
+void transpose_to_panels(const U* rows, std::int64_t width, std::int64_t n, std::int64_t depth, U* panels) {
+  constexpr std::int64_t lanes = kLanes<U>;
+  for (std::int64_t r = 0; r < n; r += lanes, panels += depth * lanes) {
+    const std::int64_t count = std::min(lanes, n - r);
     for (std::int64_t lane = 0; lane < count; ++lane)
-      for (std::int64_t c = 0; c < d; ++c) panels[c * kLanes<C> + lane] = rows[(r + lane) * width + c];
-    for (std::int64_t lane = count; lane < kLanes<C>; ++lane)
-      for (std::int64_t c = 0; c < d; ++c) panels[c * kLanes<C> + lane] = 0;
+      for (std::int64_t c = 0; c < depth; ++c) panels[c * lanes + lane] = rows[(r + lane) * width + c];
+    for (std::int64_t lane = count; lane < lanes; ++lane)
+      for (std::int64_t c = 0; c < depth; ++c) panels[c * lanes + lane] = U{};
   }
 }
 
-/// out [rows, columns] = a [rows, d] panels, columns a multiple of the lanes.
-template <class C>
-void multiply_panels(const C* a, std::int64_t a_row, std::int64_t rows, std::int64_t d, const C* panels,
+/// out [rows, columns] = a [rows, depth] panels, columns a multiple of the lanes.
+template <class U, class C>
+void multiply_panels(const U* a, std::int64_t a_row, std::int64_t rows, std::int64_t depth, const U* panels,
                      std::int64_t columns, C* out, std::int64_t out_row) {
   for (std::int64_t c = 0; c < columns; c += kLanes<C>)
-    tile_rows(rows, d, a, a_row, 1, panels + c * d, kLanes<C>, out + c, out_row, kLanes<C>, false);
+    tile_rows(rows, depth, a, a_row, 1, panels + c * depth, kLanes<C>, out + c, out_row, kLanes<C>, false);
 }
 
 /// out [rows, width] = or += a [rows, depth] b [depth, width], width a multiple of the lanes; a has any strides.
-template <class C>
-void multiply_rows(const C* a, std::int64_t a_row, std::int64_t a_column, std::int64_t rows, std::int64_t depth,
-                   const C* b, std::int64_t width, C* out, bool accumulate) {
+template <class U, class C>
+void multiply_rows(const U* a, std::int64_t a_row, std::int64_t a_column, std::int64_t rows, std::int64_t depth,
+                   const U* b, std::int64_t width, C* out, bool accumulate) {
   for (std::int64_t c = 0; c < width; c += kLanes<C>)
     tile_rows(rows, depth, a, a_row, a_column, b + c, width, out + c, width, kLanes<C>, accumulate);
 }

@@ -28,16 +28,13 @@ inline constexpr int kDropoutGroup = 4 * philox::kLanes;  // words (elements) th
 /// word order, not words.
 inline void draw_group(const PhiloxStream& stream, std::uint64_t first, std::uint64_t threshold, std::uint8_t* keep) {
   static_assert(std::endian::native == std::endian::little, "mask bytes are packed lowest first");
+  using Bytes = std::uint32_t __attribute__((vector_size(4 * philox::kLanes)));  // those of a block's four words
   // (word - threshold) borrows, so bit 63 is set, where word < threshold.
-  const auto kept = [threshold](const philox::Lanes& word) {
-    return (((word & philox::kWord) - threshold) >> 63) ^ 1u;
-  };
+  const auto dropped = [threshold](const philox::Lanes& word) { return ((word & philox::kWord) - threshold) >> 63; };
   const auto [a, b, c, d] = philox::blocks(stream, first);
-  const philox::Lanes bytes = kept(a) | (kept(b) << 8) | (kept(c) << 16) | (kept(d) << 24);
-  for (int lane = 0; lane < philox::kLanes; ++lane) {
-    const auto four = static_cast<std::uint32_t>(bytes[lane]);
-    std::memcpy(keep + 4 * lane, &four, 4);
-  }
+  const philox::Lanes kept = (dropped(a) | dropped(b) << 8 | dropped(c) << 16 | dropped(d) << 24) ^ 0x01010101u;
+  const Bytes bytes = __builtin_convertvector(kept, Bytes);
+  std::memcpy(keep, &bytes, sizeof(bytes));
 }
 
 /// keep[i] = word first + i >= threshold, for n words. Cheapest where `first` is a multiple of four and n one of

@@ -51,17 +51,41 @@ void add_into(const Tensor& source, Tensor& destination);
 
 // Register tiles.
 
+/// Two bfloat16 numbers that lie one after the other along the depth of a product: what a lane of the processor's dot
+/// product takes at once.
+struct Bfloat16Pair {
+  std::uint32_t bits;  ///< the first in the lower half
+};
+
+/// sum += a row
+template <class T, class A>
+[[gnu::always_inline]] inline void multiply_add(Vector<T>& sum, const A& a, const T* row) {
+  sum += static_cast<T>(a) * load_vector(row);
+}
+[[gnu::always_inline]] inline void multiply_add(Vector<float>& sum, const Bfloat16Pair& a, const Bfloat16Pair* row) {
+  std::uint32_t pair;  // by memcpy, since it may have been written as two numbers
+  Vector<std::uint32_t> pairs;
+  std::memcpy(&pair, &a, sizeof(pair));
+  std::memcpy(&pairs, row, sizeof(pairs));
+#ifdef __AVX512BF16__
+  const __m512i repeated = _mm512_set1_epi32(static_cast<int>(pair));
+  sum = (Vector<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)repeated, (__m512bh)pairs);
+#else
+  sum += std::bit_cast<float>(pair << 16) * (Vector<float>)(pairs << 16);
+  sum += std::bit_cast<float>(pair & 0xffff0000u) * (Vector<float>)(pairs & 0xffff0000u);
+#endif
+}
+
 /// Out (R x lanes) = or += A (R x depth, any strides) B (depth x lanes, rows b_stride apart). `columns` of the lanes
-/// are stored.
-template <int R, class T, class A>
-void tile(std::int64_t depth, const A* a, std::int64_t a_row, std::int64_t a_column, const T* b, std::int64_t b_stride,
+/// are stored. A and B may be pairs of bfloat16, whose depth, strides and lanes then count pairs.
+template <int R, class T, class A, class B>
+void tile(std::int64_t depth, const A* a, std::int64_t a_row, std::int64_t a_column, const B* b, std::int64_t b_stride,
           T* out, std::int64_t out_row, std::int64_t columns, bool accumulate) {
   Vector<T> sum[R];
   for (int r = 0; r < R; ++r) sum[r] = Vector<T>{};
   for (std::int64_t k = 0; k < depth; ++k) {
-    const Vector<T> row = load_vector(b + k * b_stride);
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) sum[r] += static_cast<T>(a[r * a_row + k * a_column]) * row;
+    for (int r = 0; r < R; ++r) multiply_add(sum[r], a[r * a_row + k * a_column], b + k * b_stride);
   }
   if (columns == kLanes<T>) {
     for (int r = 0; r < R; ++r) {
@@ -78,8 +102,8 @@ void tile(std::int64_t depth, const A* a, std::int64_t a_row, std::int64_t a_col
 }
 
 /// tile() over any number of rows.
-template <class T, class A>
-void tile_rows(std::int64_t rows, std::int64_t depth, const A* a, std::int64_t a_row, std::int64_t a_column, const T* b,
+template <class T, class A, class B>
+void tile_rows(std::int64_t rows, std::int64_t depth, const A* a, std::int64_t a_row, std::int64_t a_column, const B* b,
                std::int64_t b_stride, T* out, std::int64_t out_row, std::int64_t columns, bool accumulate) {
   const auto run = [&]<int R>() {
     tile<R>(depth, a, a_row, a_column, b, b_stride, out, out_row, columns, accumulate);
