@@ -1,5 +1,6 @@
 #include "tandem/core/ops/linear.h"
 
+#include "tandem/core/ops/cpu/bfloat16_layouts.h"
 #include "tandem/core/ops/cpu/gemm.h"
 #include "tandem/core/ops/cpu/onednn.h"
 #include "tandem/core/ops/matmul.h"
@@ -71,9 +72,9 @@ void linear_backward_input(const Tensor& dy, const Tensor& weight, Tensor& dx) {
 }
 
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate) {
-  if (dy.dtype() == DType::bfloat16 && is_worth_transposing(dy.shape()[0], dweight) && is_blas_matrix(dy) &&
+  if (dy.dtype() == DType::bfloat16 && is_worth_transposing(dy.shape()[0], dweight) && dy.strides()[1] == 1 &&
       is_blas_matrix(x) && is_blas_matrix(dweight) &&
-      onednn::run_matmul(onednn::transposed(dy), x, Tensor(), dweight, accumulate, false))
+      onednn::run_matmul(transposed_bfloat16(dy), x, Tensor(), dweight, accumulate, true))
     return;
   matmul(dy.transpose(0, 1), x, dweight, accumulate);
 }

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "tandem/core/ops/cpu/bfloat16_layouts.h"
+
 namespace tandem::core::cpu::onednn {
 namespace {
 
@@ -34,6 +36,12 @@ dnnl::memory::dims to_dims(const Dims& dims) { return {dims.begin(), dims.end()}
 void add_layout(Key& key, const Tensor& tensor) {
   for (const std::int64_t size : tensor.shape()) key.add(size);
   for (const std::int64_t stride : tensor.strides()) key.add(stride);
+}
+
+// What pack_panels makes.
+bool is_panels(const MemoryDesc& packed) {
+  return packed.data.ndims == 2 && packed.data.data_type == dnnl_bf16 &&
+         packed == MemoryDesc(packed.dims(), dnnl::memory::data_type::bf16, dnnl::memory::format_tag::BA16a64b2a);
 }
 
 }  // namespace
@@ -107,11 +115,15 @@ Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, Operation&
   // Outside the lock. Should another thread pack the same weights meanwhile, one of the two forms is forgotten.
   Tensor memory = Tensor::empty({static_cast<std::int64_t>(packed.get_size())}, {.dtype = DType::uint8});
   packings.fetch_add(1, std::memory_order_relaxed);
-  if (!user.packing || user.plain != plain) {
-    user.packing = std::make_unique<Operation>(make_reorder(plain, packed, false));
-    user.plain = plain;
+  if (is_panels(packed)) {
+    pack_panels(weights, reinterpret_cast<bfloat16*>(memory.mutable_raw_data()));
+  } else {
+    if (!user.packing || user.plain != plain) {
+      user.packing = std::make_unique<Operation>(make_reorder(plain, packed, false));
+      user.plain = plain;
+    }
+    user.packing->run({{DNNL_ARG_FROM, weights.raw_data()}, {DNNL_ARG_TO, memory.mutable_raw_data()}});
   }
-  user.packing->run({{DNNL_ARG_FROM, weights.raw_data()}, {DNNL_ARG_TO, memory.mutable_raw_data()}});
   if (is_first_use) return memory;
   const std::lock_guard lock(forms_mutex);
   auto& forms = forms_of(weights);
@@ -137,18 +149,6 @@ Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumu
   made.set(DNNL_ARG_TO, to);
   if (made.scratchpad_bytes > 0) made.set(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
   return made;
-}
-
-Tensor transposed(const Tensor& matrix) {
-  thread_local Cache cache;
-  Tensor result = Tensor::empty({matrix.shape()[1], matrix.shape()[0]}, matrix.options());
-  const Tensor from = matrix.transpose(0, 1);
-  Key key;
-  add_layout(key, from);
-  key.add(static_cast<std::int64_t>(from.dtype())).add(num_threads());
-  cache.get(key, [&] { return make_reorder(desc_of(from), desc_of(result), false); })
-      .run({{DNNL_ARG_FROM, from.raw_data()}, {DNNL_ARG_TO, result.mutable_raw_data()}});
-  return result;
 }
 
 bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b) {

@@ -104,9 +104,6 @@ std::uint64_t weight_reorders();
 /// to = from, or to += from, across layouts and types, to be kept in a Cache: DNNL_ARG_FROM, DNNL_ARG_TO.
 Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumulate);
 
-/// The transpose of a matrix, contiguous.
-Tensor transposed(const Tensor& matrix);
-
 /// a (M x K) b (K x N) in float32 or bfloat16, sums in float; out as the operands or float32, overwritten or added to.
 /// `bias` [N], float32 or as the operands, may be undefined. Leading dimension of batches as in matmul, at most one.
 /// `pack_b` keeps b in oneDNN's favourite layout for the next call; b may then be float32 where a is bfloat16, and is
