@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "tandem/core/dtype.h"
+#include "tandem/core/ops/cpu/vectors.h"
 #include "tandem/core/philox.h"
 
 namespace tandem::core::cpu {
@@ -63,6 +64,21 @@ template <class C>
 [[gnu::always_inline]] inline C kept_or_zero(C x, std::uint8_t keep) {
   using Bits = std::conditional_t<sizeof(C) == 8, std::uint64_t, std::uint32_t>;
   return std::bit_cast<C>(std::bit_cast<Bits>(x) & (Bits{0} - Bits{keep}));
+}
+
+/// The same of element or vector i.
+template <class C>
+[[gnu::always_inline]] inline C kept_or_zero(C x, const std::uint8_t* keep, std::int64_t i) {
+  return kept_or_zero(x, keep[i]);
+}
+template <class V>
+[[gnu::always_inline]] inline V kept_or_zero(const V& x, const std::uint8_t* keep, Lanes i) {
+  using C = std::remove_cvref_t<decltype(x[0])>;
+  using Bits = Vector<std::conditional_t<sizeof(C) == 8, std::uint64_t, std::uint32_t>>;
+  typedef std::uint8_t Bytes __attribute__((vector_size(kLanes<C>)));
+  Bytes bytes;
+  std::memcpy(&bytes, keep + i.first, sizeof(bytes));
+  return (V)((Bits)x & -__builtin_convertvector(bytes, Bits));
 }
 
 }  // namespace tandem::core::cpu

@@ -8,17 +8,14 @@ namespace {
 
 template <class T>
 void add_row(const T* x, const T* residual, std::int64_t n, T* sum) {
-  using C = compute_t<T>;
-  store_each(sum, n, [=](std::int64_t i) { return static_cast<C>(residual[i]) + static_cast<C>(x[i]); });
+  for_each_vector<compute_t<T>>(n, [=](auto i) { put(sum, i, at(residual, i) + at(x, i)); });
 }
 
 template <class T>
 void add_dropped_row(const T* x, const std::uint8_t* keep, compute_t<T> scale, const T* residual, std::int64_t n,
                      T* sum) {
-  using C = compute_t<T>;
-  store_each(sum, n, [=](std::int64_t i) {
-    return static_cast<C>(residual[i]) + kept_or_zero(static_cast<C>(x[i]) * scale, keep[i]);
-  });
+  for_each_vector<compute_t<T>>(
+      n, [=](auto i) { put(sum, i, at(residual, i) + kept_or_zero(at(x, i) * scale, keep, i)); });
 }
 
 }  // namespace
@@ -69,17 +66,10 @@ void dropout_add_layer_norm_backward(const Tensor& dy, const DropoutAddLayerNorm
       const std::uint8_t* kept = keep + r * n;
       T *into_x = to_x + r * n, *into_residual = to_residual + r * n;
       const auto row = row_gradient_means<kSums>(g, v, moments, w, n, dw, db);
-      for_each_block(n, [&](std::int64_t at, std::int64_t count) {
-        C dsum_buffer[kRowBlock], dx_buffer[kRowBlock];
-        C *dsum = store_target(into_residual + at, dsum_buffer), *to = store_target(into_x + at, dx_buffer);
-#pragma GCC ivdep
-        for (std::int64_t i = 0; i < count; ++i) {
-          const std::int64_t k = at + i;
-          dsum[i] = row_gradient(static_cast<C>(g[k]), static_cast<C>(v[k]), moments, w[k], row);
-          to[i] = kept_or_zero(dsum[i] * scale, kept[k]);
-        }
-        store_block(dsum, count, into_residual + at);
-        store_block(to, count, into_x + at);
+      for_each_vector<C>(n, [=](auto i) {
+        const auto dsum = row_gradient(at(g, i), at(v, i), moments, at(w, i), row);
+        put(into_residual, i, dsum);
+        put(into_x, i, kept_or_zero(dsum * scale, kept, i));
       });
     });
   });

@@ -37,9 +37,7 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
       const T *g = gradient + r * n, *v = in + r * n;
       T* to = out + r * n;
       const auto row = row_gradient_means<kSums>(g, v, moments, w, n, dw, db);
-      store_each(to, n, [=](std::int64_t i) {
-        return row_gradient(static_cast<C>(g[i]), static_cast<C>(v[i]), moments, w[i], row);
-      });
+      for_each_vector<C>(n, [=](auto i) { put(to, i, row_gradient(at(g, i), at(v, i), moments, at(w, i), row)); });
     });
   });
 }

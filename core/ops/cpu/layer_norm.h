@@ -3,8 +3,9 @@
 
 #include <cmath>
 
+#include "tandem/core/ops/cpu/blocks.h"
 #include "tandem/core/ops/cpu/row_sums.h"
-#include "tandem/core/ops/cpu/softmax.h"
+#include "tandem/core/ops/cpu/vectors.h"
 
 namespace tandem::core::cpu {
 
@@ -17,18 +18,20 @@ struct RowMoments {
 template <class T>
 RowMoments<compute_t<T>> row_moments(const T* x, std::int64_t n, double eps) {
   using C = compute_t<T>;
-  C buffer[kRowBlock];
   double total = 0, squares = 0;
   for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
-    total += static_cast<double>(block_sum(load_block(x + begin, count, buffer), count));
+    VectorSum<C> sum;
+    for_each_vector<C>(count, [&](auto i) { sum.add(at(x + begin, i)); });
+    total += sum.total();
   });
   const C mean = static_cast<C>(total / static_cast<double>(n));
   for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
-    const C* v = load_block(x + begin, count, buffer);
-    C sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < count; ++i) sum += (v[i] - mean) * (v[i] - mean);
-    squares += static_cast<double>(sum);
+    VectorSum<C> sum;
+    for_each_vector<C>(count, [&](auto i) {
+      const auto deviation = at(x + begin, i) - mean;
+      sum.add(deviation * deviation);
+    });
+    squares += sum.total();
   });
   return {mean, static_cast<C>(1 / std::sqrt(squares / static_cast<double>(n) + eps))};
 }
@@ -37,10 +40,8 @@ RowMoments<compute_t<T>> row_moments(const T* x, std::int64_t n, double eps) {
 template <class T>
 void normalize_row(const T* x, RowMoments<compute_t<T>> moments, const compute_t<T>* weight, const compute_t<T>* bias,
                    std::int64_t n, T* y) {
-  using C = compute_t<T>;
-  store_each(y, n, [=](std::int64_t i) {
-    return (static_cast<C>(x[i]) - moments.mean) * moments.inv_std * weight[i] + bias[i];
-  });
+  for_each_vector<compute_t<T>>(
+      n, [=](auto i) { put(y, i, (at(x, i) - moments.mean) * moments.inv_std * at(weight, i) + at(bias, i)); });
 }
 
 /// What dx needs of a row: means of g and g h, where g = dy weight.
@@ -55,34 +56,31 @@ RowGradientMeans<compute_t<T>> row_gradient_means(const T* dy, const T* x, RowMo
                                                   const compute_t<T>* weight, std::int64_t n, compute_t<T>* dweight,
                                                   compute_t<T>* dbias) {
   using C = compute_t<T>;
-  C dy_buffer[kRowBlock], x_buffer[kRowBlock];
   double total = 0, total_product = 0;
   for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
-    const C *gradient = load_block(dy + begin, count, dy_buffer), *v = load_block(x + begin, count, x_buffer);
-    const C* w = weight + begin;
     [[maybe_unused]] C *dw = kSums ? dweight + begin : nullptr, *db = kSums ? dbias + begin : nullptr;
-    C sum = 0, product = 0;
-#pragma omp simd reduction(+ : sum, product)
-    for (std::int64_t i = 0; i < count; ++i) {
-      const C h = (v[i] - moments.mean) * moments.inv_std, g = gradient[i] * w[i];
-      sum += g;
-      product += g * h;
+    VectorSum<C> sum, product;
+    for_each_vector<C>(count, [&](auto i) {
+      const auto gradient = at(dy + begin, i), g = gradient * at(weight + begin, i);
+      const auto h = (at(x + begin, i) - moments.mean) * moments.inv_std;
+      sum.add(g);
+      product.add(g * h);
       if constexpr (kSums) {
-        dw[i] += gradient[i] * h;
-        db[i] += gradient[i];
+        put(dw, i, at(dw, i) + gradient * h);
+        put(db, i, at(db, i) + gradient);
       }
-    }
-    total += static_cast<double>(sum);
-    total_product += static_cast<double>(product);
+    });
+    total += sum.total();
+    total_product += product.total();
   });
   const double size = static_cast<double>(n);
   return {static_cast<C>(total / size), static_cast<C>(total_product / size)};
 }
 
-/// Element i of dx = inv_std (g - mean(g) - h mean(g h)).
-template <class C>
-[[gnu::always_inline]] inline C row_gradient(C dy, C x, RowMoments<C> moments, C weight, RowGradientMeans<C> means) {
-  const C h = (x - moments.mean) * moments.inv_std;
+/// dx = inv_std (g - mean(g) - h mean(g h)), of an element or a vector of them.
+template <class X, class C>
+[[gnu::always_inline]] inline X row_gradient(X dy, X x, RowMoments<C> moments, X weight, RowGradientMeans<C> means) {
+  const X h = (x - moments.mean) * moments.inv_std;
   return moments.inv_std * (dy * weight - means.g - h * means.gh);
 }
 

@@ -92,6 +92,23 @@ template <class T>
     x[i] = value;
 }
 
+/// A sum of what for_each_vector gives: few values (kRowBlock), for they are added in their own precision.
+template <class C>
+class VectorSum {
+ public:
+  [[gnu::always_inline]] void add(const Vector<C>& values) { lanes_ += values; }
+  [[gnu::always_inline]] void add(C value) { rest_ += value; }
+  double total() const {
+    C sum = rest_;
+    for (std::int64_t lane = 0; lane < kLanes<C>; ++lane) sum += lanes_[lane];
+    return static_cast<double>(sum);
+  }
+
+ private:
+  Vector<C> lanes_{};
+  C rest_ = 0;
+};
+
 /// f(i) for all of [0, n): vectors, and then the elements that are left.
 template <class C, class F>
 [[gnu::always_inline]] inline void for_each_vector(std::int64_t n, F&& f) {
