@@ -1,7 +1,8 @@
 // Dense matrix products on CPU: what matmul, linear and the unfolded convolutions stand on.
 //
 // Three ways, by size and type: own register tiles where a library call would cost more than the arithmetic, oneDNN's
-// sgemm for float32, Eigen for float64. bfloat16 of any size goes through oneDNN's primitives (onednn.h).
+// sgemm for float32, Eigen for float64. Whole matrices of bfloat16 go through oneDNN's primitives (onednn.h); the tiles
+// take pairs of bfloat16 for operators that multiply inside (attention).
 #pragma once
 
 #include <cstdint>
