@@ -1,5 +1,5 @@
 # Compile flags that every target of ours shares. psabi: how vectors are returned depends on -march, but ours stay within
-# inlined functions.
+# a source file.
 add_library(tandem_flags INTERFACE)
 target_compile_options(tandem_flags INTERFACE -Wall -Wextra -Wpedantic -Wno-psabi -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
   $<$<BOOL:${TANDEM_WERROR}>:-Werror> $<$<BOOL:${TANDEM_NATIVE}>:-march=native>)

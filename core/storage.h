@@ -17,7 +17,7 @@ class Storage final : public RefCounted {
  public:
   /// Takes `bytes` from the device's allocator, not initialised.
   Storage(std::size_t bytes, Device device);
-  /// Wraps foreign memory; `free` runs when the last tensor is gone.
+  /// Wraps foreign memory; `free` runs when the last tensor is gone. Who changes it from outside calls bump_version().
   Storage(void* data, std::size_t bytes, Device device, std::function<void()> free);
   ~Storage();
 
@@ -26,12 +26,12 @@ class Storage final : public RefCounted {
   Device device() const { return device_; }
 
   /// Grows with every request for write access: how autograd notices that a saved tensor was changed, and how a cached
-  /// packed copy of weights knows that it is stale.
+  /// packed copy knows that it is stale.
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.store(version() + 1, std::memory_order_relaxed); }
 
-  /// Something computed from the contents that may be kept along with them: weights as oneDNN packs them
-  /// (core/ops/cpu/onednn.cpp), which guards the slot, since several threads may compute with the same weights.
+  /// Something computed from the contents that may be kept along with them: the right side of products
+  /// as oneDNN wants it (core/ops/cpu/onednn.cpp), which guards the slot, since several threads may compute with it.
   std::shared_ptr<void>& derived() { return derived_; }
 
  private:

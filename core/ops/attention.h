@@ -35,9 +35,8 @@ struct AttentionForward {
 
 /// q [N, S, D], k and v [N, T, D] of one floating dtype and any strides; parts of one product [N, S, 3 D] are read
 /// where they are. With bfloat16, products take bfloat16 factors, P and dS among them, and sum in float; the rest is
-/// float. Nothing of size S x T is kept. T = 0 gives zeros. Throws where shapes
-/// do not fit, or there are more probabilities to drop than a stream has words (2^34). The same bits for any number of
-/// threads.
+/// float. Nothing of size S x T is kept. T = 0 gives zeros. Throws where shapes do not fit, or there are more
+/// probabilities to drop than a stream has words (2^34). The same bits for any number of threads.
 AttentionForward attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 
 struct AttentionGradients {

@@ -73,6 +73,8 @@ TEST(Bfloat16Layouts, PanelsOfPartOfAMatrix) {
   const Tensor wide = matrix(100, 200, DType::float32);
   check_panels(wide.slice(1, 3, 150));
   check_panels(wide.slice(1, 3, 150).transpose(0, 1));
+  check_panels(wide.slice(0, 0, 100, 2).slice(1, 7, 8));  // one column, its elements apart
+  check_panels(wide.slice(1, 0, 200, 3).slice(0, 5, 6).transpose(0, 1));
 }
 
 }  // namespace

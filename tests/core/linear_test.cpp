@@ -77,6 +77,26 @@ TEST(Linear, PackedWeightsFollowTheWeights) {
   }
 }
 
+TEST(Linear, PackedInputsFollowTheInputs) {  // of the size whose gradients of weights take x packed
+  const Tensor dy = Tensor::full({256, 128}, 1, {.dtype = DType::bfloat16});
+  Tensor x = Tensor::full({256, 128}, 1, {.dtype = DType::bfloat16}), dw = Tensor::empty({128, 128});
+  for (const float value : {1.f, 2.f}) {
+    x.fill(value);
+    for (int use = 0; use < 3; ++use) {
+      linear_backward_weight(dy, x, dw, false);
+      EXPECT_EQ(dw.to_vector<float>()[5], 256 * value);
+    }
+  }
+}
+
+TEST(Linear, OneOutputWhoseWeightsLieApart) {
+  const std::int64_t features = 1200, rows = 64;
+  const Tensor x = numbers({rows, features}, DType::float32).to(DType::bfloat16);
+  const Tensor w = numbers({1, 5 * features}, DType::float32, 2).slice(1, 0, 5 * features, 5);
+  const Tensor expected = linear(x.to(DType::float64), w.to(DType::bfloat16).to(DType::float64), Tensor());
+  expect_close(linear(x, w, Tensor()), expected.to_vector<double>(), 8, "y");
+}
+
 TEST(Linear, OneShapeInAllPrecisionsInTurn) {  // primitives are kept by shape and dtypes
   const Tensor x = numbers({64, 64}, DType::float32), w = numbers({64, 64}, DType::float32, 2);
   const auto expected = linear(x.to(DType::float64), w.to(DType::float64), Tensor()).to_vector<double>();

@@ -36,7 +36,7 @@ TEST(Vectors, RoundToBfloat16AsOneElementDoes) {
 
 TEST(Vectors, RoundTheSameInAndAfterWholeVectors) {
   std::vector<float> values = floats_around_all_bfloat16();
-  values.erase(values.begin(), values.begin() + 3);  // subnormal numbers are among the first
+  values.erase(values.begin(), values.begin() + 3);  // so that runs do not begin with the same bits
   std::vector<bfloat16> at_once(values.size());
   round_to_bfloat16(values.data(), static_cast<std::int64_t>(values.size()), at_once.data());
   std::size_t begin = 0;

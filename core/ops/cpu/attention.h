@@ -9,8 +9,10 @@
 // of the cache.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "tandem/core/ops/attention.h"
@@ -104,9 +106,9 @@ void stack_rows(const Head<const T>& from, std::int64_t rows, std::int64_t d, Un
   } else {
     const std::int64_t width = whole_vectors<float>(d);
     for (std::int64_t r = 0; r < rows; r += 2, to += width) {
-      const T *lower = from.data + r * from.stride, *upper = lower + from.stride;
+      const T *lower = from.data + r * from.stride, *upper = r + 1 < rows ? lower + from.stride : nullptr;
       for (std::int64_t c = 0; c < d; ++c)
-        to[c].bits = lower[c].bits | (r + 1 < rows ? static_cast<std::uint32_t>(upper[c].bits) << 16 : 0);
+        to[c].bits = lower[c].bits | (upper != nullptr ? static_cast<std::uint32_t>(upper[c].bits) << 16 : 0);
       std::fill(to + d, to + width, Bfloat16Pair{0});
     }
   }

@@ -26,7 +26,7 @@ struct Moments {
 template <int count, class T, class C = compute_t<T>>
 void add_rows(const T* x, const Tile& tile, const T* shift, C* sum, C* square) {
   for_each_vector<C>(tile.channels, [=, &tile](auto i) {
-    prefetch_rows(x, tile, i);
+    if constexpr (count == kRowsAtOnce) prefetch_rows(x, tile, i);
     auto more = at(sum, i), more_squares = at(square, i);
 #pragma GCC unroll 4
     for (int r = 0; r < count; ++r) {
@@ -45,10 +45,11 @@ template <class T, class C = compute_t<T>>
 void tile_sums(const T* x, const Tile& tile, C* sum, C* square) {
   std::fill_n(sum, tile.channels, C{0});
   std::fill_n(square, tile.channels, C{0});
-  const T *first = x + tile.begin(), *row = first, *end = first + tile.rows * tile.step;
-  for (; row + kRowsAtOnce * tile.step <= end; row += kRowsAtOnce * tile.step)
-    add_rows<kRowsAtOnce>(row, tile, first, sum, square);
-  for (; row < end; row += tile.step) add_rows<1>(row, tile, first, sum, square);
+  const T* first = x + tile.begin();
+  std::int64_t row = 0;
+  for (; row + kRowsAtOnce <= tile.rows; row += kRowsAtOnce)
+    add_rows<kRowsAtOnce>(first + row * tile.step, tile, first, sum, square);
+  for (; row < tile.rows; ++row) add_rows<1>(first + row * tile.step, tile, first, sum, square);
 }
 
 // Adds what n adjacent values of one channel have, about the first of them.

@@ -99,9 +99,11 @@ class Backward {
     const T *x = memory_.x + first, *dy = memory_.dy + first, *y = memory_.y + first;
     T* dz = memory_.dz + first;
     for_each_vector<C>(tile.channels, [=, &tile](auto i) {
-      prefetch_rows(x, tile, i);
-      prefetch_rows(dy, tile, i);
-      if constexpr (mask == Mask::from_output) prefetch_rows(y, tile, i);
+      if constexpr (count == kRowsAtOnce) {
+        prefetch_rows(x, tile, i);
+        prefetch_rows(dy, tile, i);
+        if constexpr (mask == Mask::from_output) prefetch_rows(y, tile, i);
+      }
       auto more = at(sum, i), more_product = at(product, i);
 #pragma GCC unroll 4
       for (int r = 0; r < count; ++r) {

@@ -32,6 +32,7 @@ inline std::int64_t chunks_of(const BatchNormLayout& layout) { return (layout.ou
 template <class F>
 void for_each_tile(const BatchNormLayout& layout, F&& f) {
   if (layout.channels == 0) return;
+  static_assert(kRowBlock % kLanes<float> == 0);  // the same channels in vectors for either width
   const std::int64_t width = chunks_of(layout) < 8 * num_threads() ? kRowBlock : layout.channels;
   const std::int64_t blocks = (layout.channels + width - 1) / width;
   const std::int64_t grain = std::max<std::int64_t>(1, kGrain / (kRows * std::min(layout.channels, width)));
@@ -73,7 +74,7 @@ Tensor scratch_for(const BatchNormLayout& layout) {
   return Tensor::empty({chunks_of(layout), 2, layout.channels}, {.dtype = dtype_of<C>});
 }
 
-/// Rows that sums are taken of together: one load and store of a sum for each of them.
+/// Rows that sums are taken of together: a sum is loaded and stored once for all of them.
 inline constexpr int kRowsAtOnce = 4;
 
 /// While vector i of kRowsAtOnce rows is summed, from `rows` on, fetches as much of the rows after the next ones, in
@@ -81,9 +82,12 @@ inline constexpr int kRowsAtOnce = 4;
 template <class T>
 [[gnu::always_inline]] inline void prefetch_rows(const T* rows, const Tile& tile, Lanes i) {
   if (tile.channels != tile.step) return;
-  const auto* next = reinterpret_cast<const char*>(rows + kRowsAtOnce * (2 * tile.step + i.first));
-  constexpr std::int64_t kBytes = kRowsAtOnce * kLanes<compute_t<T>> * static_cast<std::int64_t>(sizeof(T));
-  for (std::int64_t byte = 0; byte < kBytes; byte += 64) __builtin_prefetch(next + byte);
+  constexpr std::int64_t kSize = sizeof(T), kBytes = kRowsAtOnce * kLanes<compute_t<T>> * kSize;
+  // As a number, for at the end it lies beyond the tensor.
+  const auto next = reinterpret_cast<std::uintptr_t>(rows) +
+                    static_cast<std::uintptr_t>(kSize * kRowsAtOnce * (2 * tile.step + i.first));
+  for (std::uintptr_t byte = 0; byte < kBytes; byte += 64)
+    __builtin_prefetch(reinterpret_cast<const char*>(next + byte));
 }
 template <class T>
 void prefetch_rows(const T*, const Tile&, std::int64_t) {}
@@ -113,8 +117,8 @@ class Affines {
         inv_stds_(given.inv_std.data<C>()),
         scales_(inv_stds_, inv_stds_ + given.layout.channels),
         shifts_(scales_.size(), C{0}) {
-    if (given.weight.defined())
-      for (std::size_t c = 0; c < scales_.size(); ++c) scales_[c] *= given.weight.data<C>()[c];
+    if (const C* weights = given.weight.defined() ? given.weight.data<C>() : nullptr)
+      for (std::size_t c = 0; c < scales_.size(); ++c) scales_[c] *= weights[c];
     if (given.bias.defined()) std::copy_n(given.bias.data<C>(), shifts_.size(), shifts_.begin());
   }
 

@@ -124,7 +124,7 @@ void pack(const Tensor& given, bfloat16* packed) {
   const std::int64_t pairs = (b.rows + kPanelRows - 1) / kPanelRows * kPairs;
   const std::int64_t panels = (b.columns + kPanelColumns - 1) / kPanelColumns;
   auto* out = reinterpret_cast<std::uint32_t*>(packed);
-  if (b.column_stride == 1)
+  if (b.column_stride == 1 || b.columns == 1)
     return parallel_for(pairs, 64, [&](std::int64_t begin, std::int64_t end) { pack_rows(b, begin, end, pairs, out); });
   parallel_for(panels, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t panel = begin; panel < end; ++panel) pack_columns(b, panel, out + panel * pairs * kPanelColumns);
@@ -148,7 +148,7 @@ Tensor transposed_bfloat16(const Tensor& matrix) {
       std::memcpy(&square.rows[i], from.data + (row + i) * from.row_stride + column, sizeof(HalfWords));
     square.transpose();
     for (std::int64_t i = 0; i < kSide; ++i)
-      std::memcpy(&out[(column + i) * from.rows + row].bits, &square.rows[i], sizeof(HalfWords));
+      std::memcpy(static_cast<void*>(out + (column + i) * from.rows + row), &square.rows[i], sizeof(HalfWords));
   };
   parallel_for((from.columns + kStrip - 1) / kStrip, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t first = begin * kStrip; first < std::min(end * kStrip, from.columns); first += kStrip)

@@ -20,7 +20,8 @@ void for_each_block(std::int64_t n, F&& f) {
   for (std::int64_t begin = 0; begin < n; begin += kRowBlock) f(begin, std::min(kRowBlock, n - begin));
 }
 
-/// out[i] = values[i], as bfloat16_bits (vectors.h) rounds.
+/// out[i] = values[i], as bfloat16_bits (vectors.h) rounds. `out` may begin where `values` does, if n is a multiple
+/// of 16.
 void round_to_bfloat16(const float* values, std::int64_t n, bfloat16* out);
 
 /// n elements in the type that they are computed in: where they lie, or converted into `buffer`.
@@ -52,7 +53,8 @@ void store_block(const compute_t<T>* values, std::int64_t n, T* out) {
 }
 
 /// out[i] = value(i) for i < n, in a loop that the compiler vectorises; value(i) may read out[i], but no other element
-/// of it. Where value(i) takes less time than memory, for_each_vector (vectors.h) is faster: it needs no buffer.
+/// of it, and change element i of something else. Where value(i) takes less time than memory, for_each_vector
+/// (vectors.h) is faster: it needs no buffer.
 template <class T, class Value>
 [[gnu::always_inline]] inline void store_each(T* out, std::int64_t n, Value&& value) {
   for_each_block(n, [&](std::int64_t begin, std::int64_t count) {

@@ -5,8 +5,11 @@
 // take pairs of bfloat16 for operators that multiply inside (attention).
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "tandem/core/ops/cpu/vectors.h"
 #include "tandem/core/tensor.h"
@@ -60,6 +63,7 @@ struct Bfloat16Pair {
 
 /// sum += a row
 template <class T, class A>
+requires std::is_arithmetic_v<T>
 [[gnu::always_inline]] inline void multiply_add(Vector<T>& sum, const A& a, const T* row) {
   sum += static_cast<T>(a) * load_vector(row);
 }

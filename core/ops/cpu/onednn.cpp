@@ -9,7 +9,8 @@
 namespace tandem::core::cpu::onednn {
 namespace {
 
-// Every packed form of the weights in one storage; several parameters may share it (offset tells them apart).
+// Every packed form of what lies in one storage: weights, or the input of a product; several tensors may share it
+// (offset tells them apart).
 struct PackedForms {
   struct Form {
     std::uint64_t version;

@@ -92,10 +92,10 @@ class Cache {
 /// Attributes with the scratchpad left to us.
 dnnl::primitive_attr user_scratchpad();
 
-/// `weights`, which lie as `plain` says, in the layout and dtype that `user` wants (as bytes). From the second use on
-/// it is kept beside them (Storage::derived) until they change: where each step changes them after one use, the memory
-/// of a second copy would buy nothing. Safe where several threads compute with the same weights; not while one of them
-/// changes them.
+/// `weights`, or another right side of a product, which lie as `plain` says, in the layout and dtype that `user` wants
+/// (as bytes). From the second use on it is kept beside them (Storage::derived) until they change: where each step
+/// changes them after one use, the memory of a second copy would buy nothing. Safe where several threads compute with
+/// the same weights; not while one of them changes them.
 Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, Operation& user);
 
 /// How often packed_weights had to pack, in this process.
@@ -106,8 +106,8 @@ Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumu
 
 /// a (M x K) b (K x N) in float32 or bfloat16, sums in float; out as the operands or float32, overwritten or added to.
 /// `bias` [N], float32 or as the operands, may be undefined. Leading dimension of batches as in matmul, at most one.
-/// `pack_b` keeps b in oneDNN's favourite layout for the next call; b may then be float32 where a is bfloat16, and is
-/// rounded on the way. False where oneDNN has no fast code: nothing was written.
+/// `pack_b` brings b into oneDNN's favourite layout, by packed_weights; b may then be float32 where a is bfloat16, and
+/// is rounded on the way. False where oneDNN has no fast code: nothing was written.
 bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b);
 
 }  // namespace tandem::core::cpu::onednn

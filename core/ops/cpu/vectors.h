@@ -2,7 +2,6 @@
 // goes into a register, where the compiler would not find out or would take more instructions.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -59,7 +58,7 @@ template <class T>
 [[gnu::always_inline]] inline void store_vector(const Vector<compute_t<T>>& from, T* to) {
   if constexpr (std::is_same_v<T, bfloat16>) {
     const auto bits = bfloat16_bits(from);
-    std::memcpy(&to->bits, &bits, sizeof(bits));
+    std::memcpy(static_cast<void*>(to), &bits, sizeof(bits));
   } else {
     static_assert(std::is_same_v<T, compute_t<T>>);
     std::memcpy(to, &from, sizeof(from));
