@@ -53,7 +53,7 @@ Tensor conv2d_relu_backward(Tensor dy, const Tensor& y, Tensor& dbias, bool accu
 /// Conversions of memory order since the process began; what a well-kept network does not need.
 struct ReorderStatistics {
   std::uint64_t activations = 0;  ///< inputs that came without channels-last order
-  std::uint64_t weights = 0;      ///< weights packed for a kernel: twice per use and optimizer step at most
+  std::uint64_t weights = 0;      ///< right sides packed for a kernel: weights twice per use and step at most
 };
 ReorderStatistics reorder_statistics();
 

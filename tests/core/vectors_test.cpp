@@ -4,10 +4,11 @@
 
 #include <bit>
 #include <cmath>
-#include <limits>
+#include <cstring>
 #include <vector>
 
 #include "tandem/core/ops/cpu/blocks.h"
+#include "tandem/core/ops/cpu/gemm.h"
 
 namespace tandem::core::cpu {
 namespace {
@@ -31,6 +32,41 @@ TEST(Vectors, RoundToBfloat16AsOneElementDoes) {
       continue;
     }
     ASSERT_EQ(rounded[i].bits, bfloat16(values[i]).bits) << values[i];
+  }
+}
+
+TEST(Vectors, RoundByIntegersAsOneElementDoes) {  // what processors without the instruction take
+  const std::vector<float> values = floats_around_all_bfloat16();
+  for (std::size_t i = 0; i + kLanes<float> <= values.size(); i += kLanes<float>) {
+    const HalfWords bits = bfloat16_bits_by_integers(load_vector(values.data() + i));
+    for (std::size_t lane = 0; lane < kLanes<float>; ++lane)
+      ASSERT_EQ(bits[lane], bfloat16(values[i + lane]).bits) << values[i + lane];
+  }
+}
+
+TEST(Vectors, MultiplyPairsAlikeByInstructionAndByHalves) {
+  Bfloat16Pair row[kLanes<float>];
+  std::uint32_t bits = 1;
+  for (int round = 0; round < 100; ++round) {
+    const auto pair = [&bits] {  // two numbers between -2 and 2
+      bits = bits * 1664525u + 1013904223u;
+      return Bfloat16Pair{(bits & 0x80ff80ffu) | 0x3f003f00u};
+    };
+    for (Bfloat16Pair& one : row) one = pair();
+    const Bfloat16Pair a = pair();
+    Vector<std::uint32_t> words;
+    std::memcpy(&words, row, sizeof(words));
+    Vector<float> sum{1, 2, 3}, by_halves = sum;
+    multiply_add(sum, a, row);
+    multiply_add_by_halves(by_halves, a.bits, words);
+    for (std::size_t lane = 0; lane < kLanes<float>; ++lane) {
+      EXPECT_NEAR(sum[lane], by_halves[lane], 5e-6);
+      const auto half = [](std::uint32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
+      const double expected = (lane < 3 ? static_cast<double>(lane) + 1 : 0) +
+                              half(a.bits << 16) * half(row[lane].bits << 16) +
+                              half(a.bits & 0xffff0000u) * half(row[lane].bits & 0xffff0000u);
+      EXPECT_NEAR(by_halves[lane], expected, 5e-6);
+    }
   }
 }
 

@@ -114,6 +114,15 @@ void stack_rows(const Head<const T>& from, std::int64_t rows, std::int64_t d, Un
   }
 }
 
+/// The same where `rows_of_it` is what copy_rows made: that itself, where units are elements, else stacked in `room`.
+template <class T>
+const Unit<T>* stacked(const Head<const T>& from, std::int64_t rows, std::int64_t d, const Unit<T>* rows_of_it,
+                       Unit<T>* room) {
+  if constexpr (kPerUnit<T> == 1) return rows_of_it;
+  stack_rows(from, rows, d, room);
+  return room;
+}
+
 /// Rows of results [rows, stride] become a factor in their place, for products over their columns: the same stride in
 /// units. n is a multiple of the lanes.
 template <class T>
@@ -131,9 +140,8 @@ Unit<T>* results_stacked(compute_t<T>* results, std::int64_t stride, std::int64_
     for (std::int64_t r = 0; r < rows; r += 2)
       for (std::int64_t c = 0; c < n; c += kLanes<float>) {
         const float* lower = results + r * stride + c;
-        Vector<std::uint32_t> pairs = __builtin_convertvector(bfloat16_bits(load_vector(lower)), Vector<std::uint32_t>);
-        if (r + 1 < rows)
-          pairs |= __builtin_convertvector(bfloat16_bits(load_vector(lower + stride)), Vector<std::uint32_t>) << 16;
+        const HalfWords upper = r + 1 < rows ? bfloat16_bits(load_vector(lower + stride)) : HalfWords{};
+        const Vector<std::uint32_t> pairs = paired(bfloat16_bits(load_vector(lower)), upper);
         std::memcpy(results + r / 2 * stride + c, &pairs, sizeof(pairs));
       }
   return reinterpret_cast<Unit<T>*>(results);

@@ -64,6 +64,7 @@ class BackwardOfHeads {
   }
 
  private:
+  static constexpr bool kStacks = kPerUnit<T> != 1;  // products over rows take other factors than those over columns
   static constexpr std::int64_t kStride = kPlaces + kLanes<C>;  // rows do not fall on the same places of the cache
 
   // Of one thread. Queries are factors over columns, for scores, and over rows, for gradients: see Unit.
@@ -71,15 +72,15 @@ class BackwardOfHeads {
     explicit Room(const BackwardOfHeads& a)
         : q(a.rows_ * a.depth_width_),
           dy(a.rows_ * a.depth_width_),
-          stacked_q(units<T>(a.rows_) * a.width_),
-          stacked_dy(units<T>(a.rows_) * a.width_),
+          stacked_q(kStacks ? units<T>(a.rows_) * a.width_ : 0),
+          stacked_dy(kStacks ? units<T>(a.rows_) * a.width_ : 0),
           rows_of_places(kPlaces * a.depth_width_),
           k_panels(kPlaces * units<T>(a.d_)),
           v_panels(kPlaces * units<T>(a.d_)),
-          stacked_k(units<T>(kPlaces) * a.width_),
+          stacked_k(kStacks ? units<T>(kPlaces) * a.width_ : 0),
           scores(kQueryRows * kStride),
           dscores(kQueryRows * kStride),
-          dscore_rows(kPerUnit<T> == 1 ? 1 : kQueryRows * kStride),
+          dscore_rows(kStacks ? kQueryRows * kStride : 0),
           delta(a.rows_),
           dq(a.rows_ * a.width_),
           dk(kPlaces * a.width_),
@@ -96,8 +97,8 @@ class BackwardOfHeads {
     const Head<const T> q = head_of<T>(q_, n, h, d_), dy = head_of<T>(dy_, n, h, d_), y = head_of<T>(output_, n, h, d_);
     copy_rows(q, rows_, d_, room.q);
     copy_rows(dy, rows_, d_, room.dy);
-    stack_rows(q, rows_, d_, room.stacked_q);
-    stack_rows(dy, rows_, d_, room.stacked_dy);
+    const Unit<T>* stacked_q = stacked<T>(q, rows_, d_, room.q, room.stacked_q);
+    const Unit<T>* stacked_dy = stacked<T>(dy, rows_, d_, room.dy, room.stacked_dy);
     for (std::int64_t r = 0; r < rows_; ++r) {
       const T *a = dy.data + r * dy.stride, *b = y.data + r * y.stride;
       C sum = 0;
@@ -107,7 +108,7 @@ class BackwardOfHeads {
     }
     const std::int64_t used = mask_.used(n);
     for (std::int64_t place = 0; place < used; place += kPlaces)
-      block_of_places(n, h, place, std::min(kPlaces, used - place), room);
+      block_of_places(n, h, place, std::min(kPlaces, used - place), stacked_q, stacked_dy, room);
     write_head<T, C>(room.dq, rows_, d_, mask_.scale(n), nullptr, head_to_write(dq_, q_.shape(), n, h, d_));
     for (T* gradient : {dk_, dv_}) {
       const Head<T> rest = head_to_write(gradient, k_.shape(), n, h, d_);
@@ -115,25 +116,26 @@ class BackwardOfHeads {
     }
   }
 
-  void block_of_places(std::int64_t n, std::int64_t h, std::int64_t place, std::int64_t count, Room& room) {
+  void block_of_places(std::int64_t n, std::int64_t h, std::int64_t place, std::int64_t count, const Unit<T>* stacked_q,
+                       const Unit<T>* stacked_dy, Room& room) {
     const Head<const T> k = head_of<T>(k_, n, h, d_).from(place), v = head_of<T>(v_, n, h, d_).from(place);
     copy_rows(v, count, d_, room.rows_of_places);
     transpose_to_panels<Unit<T>>(room.rows_of_places, depth_width_, count, units<T>(d_), room.v_panels);
     copy_rows(k, count, d_, room.rows_of_places);
     transpose_to_panels<Unit<T>>(room.rows_of_places, depth_width_, count, units<T>(d_), room.k_panels);
-    stack_rows(k, count, d_, room.stacked_k);
+    const Unit<T>* stacked_k = stacked<T>(k, count, d_, room.rows_of_places, room.stacked_k);
     for (std::int64_t row = 0; row < rows_; row += kQueryRows) {
       const std::int64_t rows = std::min(kQueryRows, rows_ - row), columns = whole_vectors<C>(count);
       scores_and_gradient(n, h, place, count, row, rows, room);
       // P^T and dS^T are read by column.
       const std::int64_t at = row / kPerUnit<T> * width_, depth = units<T>(rows);
       const Unit<T>* p = results_stacked<T>(room.scores, kStride, rows, columns);
-      multiply_rows<Unit<T>, C>(p, 1, kStride, count, depth, room.stacked_dy + at, width_, room.dv, row > 0);
+      multiply_rows<Unit<T>, C>(p, 1, kStride, count, depth, stacked_dy + at, width_, room.dv, row > 0);
       const Unit<T>* ds = dscores_as_rows(rows, columns, room);
-      multiply_rows<Unit<T>, C>(ds, kStride, 1, rows, units<T>(count), room.stacked_k, width_, room.dq + row * width_,
+      multiply_rows<Unit<T>, C>(ds, kStride, 1, rows, units<T>(count), stacked_k, width_, room.dq + row * width_,
                                 place > 0);
       ds = results_stacked<T>(room.dscores, kStride, rows, columns);
-      multiply_rows<Unit<T>, C>(ds, 1, kStride, count, depth, room.stacked_q + at, width_, room.dk, row > 0);
+      multiply_rows<Unit<T>, C>(ds, 1, kStride, count, depth, stacked_q + at, width_, room.dk, row > 0);
     }
     write_head<T, C>(room.dk, count, d_, mask_.scale(n), nullptr, head_to_write(dk_, k_.shape(), n, h, d_).from(place));
     write_head<T, C>(room.dv, count, d_, 1, nullptr, head_to_write(dv_, v_.shape(), n, h, d_).from(place));
@@ -158,7 +160,7 @@ class BackwardOfHeads {
 
   // dS for the product over its columns, beside dscores, which is needed once more.
   const Unit<T>* dscores_as_rows(std::int64_t rows, std::int64_t columns, Room& room) const {
-    if constexpr (kPerUnit<T> == 1) return room.dscores;
+    if constexpr (!kStacks) return room.dscores;
     for (std::int64_t r = 0; r < rows; ++r)
       store_block(room.dscores + r * kStride, columns, reinterpret_cast<T*>(room.dscore_rows + r * kStride));
     return reinterpret_cast<const Unit<T>*>(static_cast<const C*>(room.dscore_rows));

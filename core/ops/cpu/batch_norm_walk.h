@@ -80,7 +80,7 @@ inline constexpr int kRowsAtOnce = 4;
 /// While vector i of kRowsAtOnce rows is summed, from `rows` on, fetches as much of the rows after the next ones, in
 /// the order of memory: processors foresee that order, but not the one of four rows side by side.
 template <class T>
-[[gnu::always_inline]] inline void prefetch_rows(const T* rows, const Tile& tile, Lanes i) {
+[[gnu::always_inline]] inline void prefetch_rows(const T* rows, const Tile& tile, VectorIndex i) {
   if (tile.channels != tile.step) return;
   constexpr std::int64_t kSize = sizeof(T), kBytes = kRowsAtOnce * kLanes<compute_t<T>> * kSize;
   // As a number, for at the end it lies beyond the tensor.

@@ -65,13 +65,6 @@ Words load_pairs(const T* from, std::int64_t n) {
   return load_pairs(padded);
 }
 
-// Elements of two rows as pairs.
-template <class T>
-Words pair_up(const T* lower, const T* upper) {
-  const auto words = [](const T* row) { return __builtin_convertvector(bfloat16_bits(load_vector(row)), Words); };
-  return words(lower) | words(upper) << 16;
-}
-
 constexpr std::int64_t kPairs = kPanelRows / 2;
 static_assert(kPairs == kSide);
 
@@ -94,7 +87,7 @@ void pack_rows(const Matrix<const T>& b, std::int64_t begin, std::int64_t end, s
       };
       const T *first = whole(lower, padded[0]), *second = whole(upper, padded[1]);
       for (std::int64_t c = 0; c < kPanelColumns; c += kSide) {
-        const Words words = pair_up(first + c, second + c);
+        const Words words = paired(bfloat16_bits(load_vector(first + c)), bfloat16_bits(load_vector(second + c)));
         std::memcpy(to + c, &words, sizeof(words));
       }
     }

@@ -72,7 +72,7 @@ template <class C>
   return kept_or_zero(x, keep[i]);
 }
 template <class V>
-[[gnu::always_inline]] inline V kept_or_zero(const V& x, const std::uint8_t* keep, Lanes i) {
+[[gnu::always_inline]] inline V kept_or_zero(const V& x, const std::uint8_t* keep, VectorIndex i) {
   using C = std::remove_cvref_t<decltype(x[0])>;
   using Bits = Vector<std::conditional_t<sizeof(C) == 8, std::uint64_t, std::uint32_t>>;
   typedef std::uint8_t Bytes __attribute__((vector_size(kLanes<C>)));

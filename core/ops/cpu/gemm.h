@@ -67,6 +67,12 @@ requires std::is_arithmetic_v<T>
 [[gnu::always_inline]] inline void multiply_add(Vector<T>& sum, const A& a, const T* row) {
   sum += static_cast<T>(a) * load_vector(row);
 }
+/// For pairs, where the processor has no dot product of them.
+[[gnu::always_inline]] inline void multiply_add_by_halves(Vector<float>& sum, std::uint32_t a,
+                                                          const Vector<std::uint32_t>& row) {
+  sum += std::bit_cast<float>(a << 16) * (Vector<float>)(row << 16);
+  sum += std::bit_cast<float>(a & 0xffff0000u) * (Vector<float>)(row & 0xffff0000u);
+}
 [[gnu::always_inline]] inline void multiply_add(Vector<float>& sum, const Bfloat16Pair& a, const Bfloat16Pair* row) {
   std::uint32_t pair;  // by memcpy, since it may have been written as two numbers
   Vector<std::uint32_t> pairs;
@@ -76,8 +82,7 @@ requires std::is_arithmetic_v<T>
   const __m512i repeated = _mm512_set1_epi32(static_cast<int>(pair));
   sum = (Vector<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)repeated, (__m512bh)pairs);
 #else
-  sum += std::bit_cast<float>(pair << 16) * (Vector<float>)(pairs << 16);
-  sum += std::bit_cast<float>(pair & 0xffff0000u) * (Vector<float>)(pairs & 0xffff0000u);
+  multiply_add_by_halves(sum, pair, pairs);
 #endif
 }
 

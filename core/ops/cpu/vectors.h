@@ -26,16 +26,25 @@ using Vector = typename VectorOf<C>::type;
 
 typedef std::uint16_t HalfWords __attribute__((vector_size(32)));
 
-/// Rounded to nearest, ties to even; NaN stays NaN. The processor's instruction, where there is one, makes zeros of
-/// subnormal numbers (below 1.2e-38), as its products do.
+/// Rounded to nearest, ties to even; NaN stays NaN. What bfloat16_bits does where the processor has no instruction.
+[[gnu::always_inline]] inline HalfWords bfloat16_bits_by_integers(const Vector<float>& x) {
+  const auto word = (Vector<std::uint32_t>)x, upper = word >> 16;
+  const auto is_nan = (word & 0x7fffffffu) > 0x7f800000u;
+  return __builtin_convertvector(is_nan ? upper | 0x40u : (word + 0x7fffu + (upper & 1u)) >> 16, HalfWords);
+}
+/// The same; but the instruction makes zeros of subnormal numbers (below 1.2e-38), as the processor's products do.
 [[gnu::always_inline]] inline HalfWords bfloat16_bits(const Vector<float>& x) {
 #ifdef __AVX512BF16__
   return (HalfWords)_mm512_cvtneps_pbh((__m512)x);
 #else
-  const auto word = (Vector<std::uint32_t>)x, upper = word >> 16;
-  const auto is_nan = (word & 0x7fffffffu) > 0x7f800000u;
-  return __builtin_convertvector(is_nan ? upper | 0x40u : (word + 0x7fffu + (upper & 1u)) >> 16, HalfWords);
+  return bfloat16_bits_by_integers(x);
 #endif
+}
+
+/// Two bfloat16 in each lane, `lower` in the lower half.
+[[gnu::always_inline]] inline Vector<std::uint32_t> paired(const HalfWords& lower, const HalfWords& upper) {
+  using Words = Vector<std::uint32_t>;
+  return __builtin_convertvector(lower, Words) | __builtin_convertvector(upper, Words) << 16;
 }
 
 /// kLanes<compute_t<T>> elements, in the type that they are computed in.
@@ -67,7 +76,7 @@ template <class T>
 
 /// Stands for kLanes elements from `first` on where an index stands for one: what is written for either, with at(),
 /// put(), arithmetic and comparisons, computes in vectors.
-struct Lanes {
+struct VectorIndex {
   std::int64_t first;
 };
 template <class T>
@@ -75,11 +84,11 @@ template <class T>
   return static_cast<compute_t<T>>(x[i]);
 }
 template <class T>
-[[gnu::always_inline]] inline Vector<compute_t<T>> at(const T* x, Lanes i) {
+[[gnu::always_inline]] inline Vector<compute_t<T>> at(const T* x, VectorIndex i) {
   return load_vector(x + i.first);
 }
 template <class T>
-[[gnu::always_inline]] inline void put(T* x, Lanes i, const Vector<compute_t<T>>& value) {
+[[gnu::always_inline]] inline void put(T* x, VectorIndex i, const Vector<compute_t<T>>& value) {
   store_vector(value, x + i.first);
 }
 /// Rounds as in a vector, so that results do not depend on where a run ends.
@@ -112,7 +121,7 @@ class VectorSum {
 template <class C, class F>
 [[gnu::always_inline]] inline void for_each_vector(std::int64_t n, F&& f) {
   std::int64_t i = 0;
-  for (; i + kLanes<C> <= n; i += kLanes<C>) f(Lanes{i});
+  for (; i + kLanes<C> <= n; i += kLanes<C>) f(VectorIndex{i});
   for (; i < n; ++i) f(i);
 }
 
