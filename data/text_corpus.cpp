@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tandem/core/lines.h"
 #include "tandem/data/file.h"
 #include "tandem/data/unicode.h"
 
@@ -44,16 +45,15 @@ void TextCorpus::end_document() {
 
 TextCorpus read_text_corpus(const std::filesystem::path& path) {
   TextCorpus corpus{.name = path.string(), .text = std::make_shared<const std::string>(read_file(path))};
-  const std::string_view text = *corpus.text;
+  std::string_view text = *corpus.text;
   check_text(path, text);
-  for (std::size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    if (const std::string_view line = trim(text.substr(begin, end - begin)); line.empty())
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  core::for_each_line(text, [&](std::string_view line) {
+    if (const std::string_view sentence = trim(line); sentence.empty())
       corpus.end_document();
     else
-      corpus.sentences.push_back(line);
-    begin = end + 1;
-  }
+      corpus.sentences.push_back(sentence);
+  });
   corpus.end_document();
   return corpus;
 }

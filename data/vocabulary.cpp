@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tandem/core/lines.h"
 #include "tandem/data/file.h"
 #include "tandem/data/unicode.h"
 
@@ -55,11 +56,7 @@ Vocabulary Vocabulary::load(const std::filesystem::path& path) {
     core::fail("{}: {} bytes are no vocabulary, at most {} are read", path.string(), size, kMostBytes);
   const std::string text = read_file(path);
   std::vector<std::string> tokens;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    tokens.emplace_back(trim_end(std::string_view(text).substr(begin, end - begin)));
-    begin = end + 1;
-  }
+  core::for_each_line(text, [&](std::string_view line) { tokens.emplace_back(trim_end(line)); });
   return Vocabulary(std::move(tokens), path.string());
 }
 

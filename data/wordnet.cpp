@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tandem/core/lines.h"
 #include "tandem/data/file.h"
 #include "tandem/data/unicode.h"
 
@@ -34,16 +35,14 @@ void add_synset(std::string_view gloss, TextCorpus* corpus) {
 
 void add_file(const std::filesystem::path& path, std::string_view text, TextCorpus* corpus) {
   if (const auto at = find_invalid_utf8(text)) fail_at(path, *at, "is not UTF-8");
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = text.substr(begin, end - begin);
-    if (!line.starts_with("  ")) {
-      const std::size_t bar = line.find(kBeforeGloss);
-      if (bar == std::string_view::npos) fail_at(path, begin, "the line is no synset: it has no gloss behind \" | \"");
-      add_synset(line.substr(bar + kBeforeGloss.size()), corpus);
-    }
-    begin = end + 1;
-  }
+  core::for_each_line(text, [&](std::string_view line) {
+    if (line.starts_with("  ")) return;  // the licence
+    const std::size_t bar = line.find(kBeforeGloss);
+    if (bar == std::string_view::npos)
+      fail_at(path, static_cast<std::size_t>(line.data() - text.data()),
+              "the line is no synset: it has no gloss behind \" | \"");
+    add_synset(line.substr(bar + kBeforeGloss.size()), corpus);
+  });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tandem/core/fnv1a.h"
+#include "tandem/core/lines.h"
 #include "tandem/distributed/error.h"
 
 namespace tandem::distributed {
@@ -34,11 +35,7 @@ std::int64_t fingerprint(std::span<const std::string> lines) {
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end == text.npos ? end : end + 1;
-  }
+  core::for_each_line(text, [&](std::string_view line) { lines.emplace_back(line); });
   return lines;
 }
 

@@ -41,6 +41,12 @@ TEST_F(TokenizeTest, Errors) {
   write("text", "a\n");
   expect_error("text", 2, "--vocab is needed, or --learn, or --output words");
   expect_error("", 2, "FILE is required");
+  expect_error("text --learn vocab.txt --vocab old.txt", 2, "--vocab excludes --learn");
+  expect_error("text --learn vocab.txt --special", 2, "--special excludes --learn");
+  expect_error("text --vocab vocab.txt --size 10", 2, "--size requires --learn");
+  expect_error("text --output words --vocab vocab.txt", 2,
+               "--output words knows no vocabulary: leave out --vocab, or take --output tokens");
+  expect_error("text --output words --special", 2, "--output words knows no tokens: leave out --special");
   expect_error("none --output words", 1, "none: cannot be opened: No such file or directory");
   expect_error("text --learn vocab.txt --size 5", 1,
                "vocabulary: 5 tokens are too few for text: its 1 characters, alone and with \"##\", and the special "

@@ -1,7 +1,6 @@
 // The program `tokenize`: a text file's lines as numbers of tokens, and vocabularies learned from text.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -9,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "tandem/core/lines.h"
 #include "tandem/data/file.h"
 #include "tandem/data/wordnet.h"
 #include "tandem/data/wordpiece.h"
@@ -28,16 +28,6 @@ struct Options {
   bool cased = false, special = false;
 };
 
-// Calls f for each line without its newline; the last one needs none.
-template <class F>
-void for_each_line(std::string_view text, F&& f) {
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    f(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-}
-
 void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
     core::fail("the output cannot be written");
@@ -45,7 +35,7 @@ void print(const std::string& text) {
 
 std::string words_of(const std::string& text, bool lower_case) {
   std::string out, words;
-  for_each_line(text, [&](std::string_view line) {
+  core::for_each_line(text, [&](std::string_view line) {
     words.clear();
     data::append_words(line, lower_case, &words);
     if (!words.empty()) words.pop_back();
@@ -56,7 +46,7 @@ std::string words_of(const std::string& text, bool lower_case) {
 
 std::string pieces_of(const std::string& text, const data::WordPiece& tokenizer, bool as_numbers) {
   std::string out;
-  for_each_line(text, [&](std::string_view line) {
+  core::for_each_line(text, [&](std::string_view line) {
     const char* separator = "";
     for (const std::int32_t token : tokenizer.encode(line)) {
       out += separator;
@@ -79,7 +69,12 @@ void run(const Options& options) {
     return print(
         fmt::format("{}: {} tokens from {} sentences\n", options.learn, learned.size(), corpus.sentences.size()));
   }
-  if (options.output == Output::words) return print(words_of(data::read_file(options.file), !options.cased));
+  if (options.output == Output::words) {
+    if (!options.vocabulary.empty())
+      fail_usage("--output words knows no vocabulary: leave out --vocab, or take --output tokens");
+    if (options.special) fail_usage("--output words knows no tokens: leave out --special");
+    return print(words_of(data::read_file(options.file), !options.cased));
+  }
   if (options.vocabulary.empty()) fail_usage("--vocab is needed, or --learn, or --output words");
   const data::WordPiece tokenizer(data::Vocabulary::load(options.vocabulary),
                                   {.lower_case = !options.cased, .special_in_text = options.special});
@@ -88,16 +83,18 @@ void run(const Options& options) {
 
 void add_options(CLI::App& app, Options& options) {
   app.add_option("FILE", options.file, "text, in UTF-8; with --learn also the word wordnet")->required();
-  app.add_option("--vocab", options.vocabulary, "vocab.txt: one token a line");
-  app.add_option("--output", options.output, "ids, tokens, or words before they are cut into pieces")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Output>{{"ids", Output::ids}, {"tokens", Output::tokens}, {"words", Output::words}}))
-      ->option_text("ids|tokens|words");
+  CLI::Option* vocabulary = app.add_option("--vocab", options.vocabulary, "vocab.txt: one token a line");
+  CLI::Option* output =
+      app.add_option("--output", options.output, "ids, tokens, or words before they are cut into pieces")
+          ->transform(CLI::CheckedTransformer(std::map<std::string, Output>{
+              {"ids", Output::ids}, {"tokens", Output::tokens}, {"words", Output::words}}))
+          ->option_text("ids|tokens|words");
   app.add_flag("--cased", options.cased, "the vocabulary has capitals and accents");
-  app.add_flag("--special", options.special, "[MASK] and the like in the text are those tokens");
-  app.add_option("--learn", options.learn,
-                 "learn a vocabulary from FILE, a sentence a line, and write it to this file");
-  app.add_option("--size", options.size, "tokens of the vocabulary to learn")->capture_default_str();
+  CLI::Option* special = app.add_flag("--special", options.special, "[MASK] and the like in the text are those tokens");
+  CLI::Option* learn = app.add_option("--learn", options.learn,
+                                      "learn a vocabulary from FILE, a sentence a line, and write it to this file");
+  learn->excludes(vocabulary, output, special);
+  app.add_option("--size", options.size, "tokens of the vocabulary to learn")->capture_default_str()->needs(learn);
 }
 
 // None where only help was asked for, and given.
