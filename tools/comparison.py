@@ -1,4 +1,4 @@
-"""What the scripts compare_... have in common: where the programs are, how others are run, how it ends when one fails.
+"""What the scripts that measure have in common: where the programs are, how others are run, how it ends when one fails.
 
 A script runs itself with another Python, the one that has torch, for PyTorch's side: `run([python, __file__, WORKER, ...])`.
 """
@@ -6,6 +6,8 @@ A script runs itself with another Python, the one that has torch, for PyTorch's 
 import argparse
 import json
 import os
+import shlex
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -40,15 +42,14 @@ def attempt(command, quiet=False, env=None, limit_s=None):
     """What the command prints (`quiet`: nothing). Raises Failed where it does not succeed; its last line on stderr is the reason."""
     command = [str(part) for part in command]
     try:
-        done = subprocess.run(command, text=True, stdout=subprocess.DEVNULL if quiet else subprocess.PIPE, stderr=subprocess.PIPE, env=env,
-                              timeout=limit_s)
+        done = subprocess.run(command, stdout=subprocess.DEVNULL if quiet else subprocess.PIPE, stderr=subprocess.PIPE, env=env, timeout=limit_s)
     except OSError as error:
         raise Failed(f"{command[0]}: {error.strerror}") from None
     except subprocess.TimeoutExpired:
-        raise Failed(f"{' '.join(command)}: not done in {limit_s} s") from None
+        raise Failed(f"{shlex.join(command)}: not done in {limit_s} s") from None
     if done.returncode != 0:
-        raise Failed(f"{' '.join(command)}: {last_line(done.stderr)}")
-    return done.stdout
+        raise Failed(f"{shlex.join(command)}: {last_line(done.stderr.decode(errors='replace'))}")
+    return "" if quiet else done.stdout.decode()
 
 
 def run(command, **options):
@@ -57,6 +58,32 @@ def run(command, **options):
         return attempt(command, **options)
     except Failed as failed:
         fail(failed)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def run_ranks(command, ranks, limit_s):
+    """Runs the command as so many ranks of one thread over loopback; what rank 0 prints. The script ends where one fails."""
+    command = [str(part) for part in command]
+    shared = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
+              "GLOO_SOCKET_IFNAME": "lo"}
+    processes = [subprocess.Popen(command, env=environment(1, **shared, RANK=str(rank), LOCAL_RANK=str(rank)), text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(ranks)]
+    try:
+        outputs = [process.communicate(timeout=limit_s) for process in processes]
+    except subprocess.TimeoutExpired:
+        fail(f"{shlex.join(command)}, {ranks} ranks: not done in {limit_s} s")
+    finally:
+        for process in processes:
+            process.kill()
+    for rank, process in enumerate(processes):
+        if process.returncode != 0:
+            fail(f"{shlex.join(command)}, rank {rank} of {ranks}: {last_line(outputs[rank][1])}")
+    return outputs[0][0]
 
 
 def environment(threads, **more):
@@ -83,6 +110,11 @@ def at_least(least):
             raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from {least}")
         return value
     return parse
+
+
+def list_of(parse):
+    """A type of arguments: several, with commas."""
+    return lambda text: [parse(part) for part in text.split(",")]
 
 
 def row(*cells):
