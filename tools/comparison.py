@@ -1,15 +1,18 @@
-"""What the scripts that measure have in common: where the programs are, how others are run, how it ends when one fails.
+"""What the scripts compare_... and measure_overlap have in common: where the programs are, how others are run, how it ends when one fails.
 
 A script runs itself with another Python, the one that has torch, for PyTorch's side: `run([python, __file__, WORKER, ...])`.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shlex
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,23 +70,30 @@ def free_port():
 
 
 def run_ranks(command, ranks, limit_s):
-    """Runs the command as so many ranks of one thread over loopback; what rank 0 prints. The script ends where one fails."""
+    """Runs the command as so many ranks of one thread over loopback; what rank 0 prints. The script ends where one fails, and does not wait for
+    the others, which may wait for it."""
     command = [str(part) for part in command]
     shared = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
               "GLOO_SOCKET_IFNAME": "lo"}
-    processes = [subprocess.Popen(command, env=environment(1, **shared, RANK=str(rank), LOCAL_RANK=str(rank)), text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(ranks)]
-    try:
-        outputs = [process.communicate(timeout=limit_s) for process in processes]
-    except subprocess.TimeoutExpired:
-        fail(f"{shlex.join(command)}, {ranks} ranks: not done in {limit_s} s")
-    finally:
-        for process in processes:
-            process.kill()
-    for rank, process in enumerate(processes):
-        if process.returncode != 0:
-            fail(f"{shlex.join(command)}, rank {rank} of {ranks}: {last_line(outputs[rank][1])}")
-    return outputs[0][0]
+    with contextlib.ExitStack() as files:
+        outputs, errors = ([files.enter_context(tempfile.TemporaryFile("w+")) for _ in range(ranks)] for _ in range(2))
+        processes = [subprocess.Popen(command, env=environment(1, **shared, RANK=str(rank), LOCAL_RANK=str(rank)), stdout=outputs[rank],
+                                      stderr=errors[rank]) for rank in range(ranks)]
+        end = time.monotonic() + limit_s
+        try:
+            while None in (ended := [process.poll() for process in processes]) and not any(ended) and time.monotonic() < end:
+                time.sleep(0.05)
+        finally:
+            for process in processes:
+                process.kill()
+        for rank, code in enumerate(ended):
+            if code:
+                errors[rank].seek(0)
+                fail(f"{shlex.join(command)}, rank {rank} of {ranks}: {last_line(errors[rank].read())}")
+        if None in ended:
+            fail(f"{shlex.join(command)}, {ranks} ranks: not done in {limit_s} s")
+        outputs[0].seek(0)
+        return outputs[0].read()
 
 
 def environment(threads, **more):

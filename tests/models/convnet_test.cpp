@@ -24,7 +24,7 @@ std::int64_t count_parameters(const nn::Module& model) {
   return count;
 }
 
-// The same formula as in make_golden.py: too large for the file.
+// The same formula as in make_convnet_golden.py: too large for the file.
 Tensor fc1_weight() {
   std::vector<double> values(128 * 9216);
   for (std::size_t i = 0; i < values.size(); ++i)
