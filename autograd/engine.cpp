@@ -19,6 +19,18 @@ bool may_be_kept(const Tensor& gradient, const Tensor& leaf_data) {
   return gradient.is_unique() && gradient.has_layout_of(leaf_data) && gradient.is_dense();
 }
 
+// Adds to a sum of gradients that is to become the leaf's own, or begins it.
+void sum_up(Tensor& sum, Tensor gradient, const Tensor& leaf_data) {
+  if (sum.defined()) {
+    core::accumulate(sum, gradient);
+  } else if (may_be_kept(gradient, leaf_data)) {
+    sum = std::move(gradient);
+  } else {
+    sum = Tensor::empty_like(leaf_data);
+    sum.copy_from(gradient);
+  }
+}
+
 // A gradient lies elsewhere than in the leaf's destination where the user replaced it, or where the destination is new.
 void move_to_destination(VariableState& state) {
   Tensor& destination = state.leaf->destination;
@@ -81,6 +93,7 @@ BackwardPass::~BackwardPass() {
     state->leaf->pass = nullptr;
     state->leaf->pending = 0;
     state->leaf->incoming = {};
+    state->leaf->aside = {};
   }
 }
 
@@ -192,6 +205,8 @@ void BackwardPass::contribute_to_node(Node& node, Tensor gradient) {
 
 void BackwardPass::contribute_to_leaf(VariableState& state, Tensor gradient) {
   Leaf& leaf = *state.leaf;
+  leaf.received = true;
+  if (leaf.lent) return sum_up(leaf.aside, std::move(gradient), state.data);
   move_to_destination(state);
   if (leaf.destination.defined()) {
     if (state.grad.defined()) {
@@ -201,15 +216,9 @@ void BackwardPass::contribute_to_leaf(VariableState& state, Tensor gradient) {
       core::traffic.copied += static_cast<std::int64_t>(gradient.bytes());
       state.grad = leaf.destination;
     }
-  } else if (leaf.incoming.defined()) {
-    core::accumulate(leaf.incoming, gradient);
-  } else if (may_be_kept(gradient, state.data)) {
-    leaf.incoming = std::move(gradient);
   } else {
-    leaf.incoming = Tensor::empty_like(state.data);
-    leaf.incoming.copy_from(gradient);
+    sum_up(leaf.incoming, std::move(gradient), state.data);
   }
-  leaf.received = true;
 }
 
 void BackwardPass::one_less_pending(const Edge& edge) {
@@ -224,6 +233,9 @@ void BackwardPass::one_less_pending(const Edge& edge) {
 
 void BackwardPass::complete_leaf(const StatePtr& state) {
   Leaf& leaf = *state->leaf;
+  if (leaf.lent)
+    core::fail("backward: a rule asked for memory() of the leaf of shape {} and did not commit() it",
+               state->data.shape().str());
   if (!leaf.received) return;
   if (leaf.incoming.defined()) {
     if (state->grad.defined()) {
@@ -277,6 +289,7 @@ void Gradients::commit(int input, GradientMemory memory) {
     leaf.incoming = std::move(memory.tensor);
   }
   leaf.received = true;
+  if (leaf.aside.defined()) pass_.contribute_to_leaf(*edge.leaf, std::exchange(leaf.aside, Tensor()));
 }
 
 }  // namespace tandem::autograd

@@ -71,7 +71,8 @@ struct Leaf {
   int pending = 0;        ///< contributions still to come
   bool received = false;  ///< whether any came
   bool lent = false;      ///< between Gradients::memory() and commit()
-  core::Tensor incoming;  ///< their sum so far, where there is no destination
+  core::Tensor incoming;  ///< their sum so far, if there is no destination
+  core::Tensor aside;     ///< the sum of those that come while `lent`: a kernel may yet overwrite the leaf's memory
 };
 
 }  // namespace tandem::autograd

@@ -58,9 +58,9 @@ class Gradients {
   /// shape.
   void add(int input, Tensor gradient);
 
-  /// For kernels of parameters: the memory to compute into, which is the leaf's destination where it has one. Every
-  /// memory() is followed by commit() with what it returned, once it is written; several of them in the same order. Two
-  /// inputs may be one leaf.
+  /// For kernels of parameters: the memory to compute into, which is the leaf's destination if it has one. Every
+  /// memory() is followed by commit() with what it returned, once it is written. Several inputs may be one leaf: calls
+  /// of add(), memory(), commit() and write() give the right sum in any order.
   GradientMemory memory(int input);
   void commit(int input, GradientMemory memory);
 

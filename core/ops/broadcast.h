@@ -26,8 +26,10 @@ inline Strides broadcast_strides(const Tensor& tensor, const Shape& shape) {
   return strides;
 }
 
-/// Throws where several elements of `tensor` share memory (expand): writing in place would be ambiguous.
+/// Throws if several elements of `tensor` share memory (expand): writing in place would be ambiguous. A tensor without
+/// elements has none that could.
 inline void check_no_repeats(const char* op, const Tensor& tensor) {
+  if (tensor.numel() == 0) return;
   for (int i = 0; i < tensor.rank(); ++i)
     if (tensor.shape()[i] > 1 && tensor.strides()[i] == 0)
       fail("{}: cannot write in place to {}, whose dimension {} repeats the same memory", op, tensor.shape().str(), i);

@@ -14,6 +14,7 @@ void add_matmul(Cases& cases) {
   };
   add("plain", {{3, 4}}, {{4, 5}});
   add("size1", {{1, 1}}, {{1, 1}});
+  add("square", {{3, 3}}, {{3, 3}});
   add("row_by_column", {{1, 6}}, {{6, 1}});
   add("column_by_row", {{6, 1}}, {{1, 5}});
   add("batched", {{2, 3, 4}}, {{2, 4, 5}});
@@ -47,6 +48,7 @@ void add_linear(Cases& cases) {
   add("sequences", {{2, 3, 4}}, {{5, 4}});
   add("vector", {{4}}, {{5, 4}});
   add("size1", {{1, 1}}, {{1, 1}});
+  add("square", {{3, 3}}, {{3, 3}});
   add("empty_batch", {{0, 4}}, {{5, 4}});
   add("transposed", {{3, 4}, Layout::transposed}, {{5, 4}, Layout::transposed});
   add("sliced", {{3, 4}, Layout::sliced}, {{5, 4}, Layout::sliced});
@@ -77,6 +79,7 @@ void add_conv2d(Cases& cases) {
   add("depthwise", {{1, 3, 5, 5}}, {{6, 1, 3, 3}}, {.padding = {1, 1}, .groups = 3});
   add("pointwise", {{2, 3, 4, 4}}, {{5, 3, 1, 1}});
   add("kernel_is_input", {{2, 3, 4, 5}}, {{4, 3, 4, 5}});
+  add("kernel_like_input", {{2, 3, 4, 5}}, {{2, 3, 4, 5}}, {.padding = {1, 2}});
   add("one_channel", {{2, 1, 6, 6}}, {{4, 1, 3, 3}});
   add("size1", {{1, 1, 1, 1}}, {{1, 1, 1, 1}});
   add("empty_batch", {{0, 3, 6, 5}}, {{4, 3, 3, 3}});

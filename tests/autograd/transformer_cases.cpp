@@ -58,6 +58,7 @@ void add_dropout_add_layer_norm(Cases& cases) {
   add("some_layouts", {{4, 7}, Layout::sliced}, {{4, 7}, Layout::transposed}, 0.4);
   add("some_empty_batch", {{0, 5}}, {{0, 5}}, 0.4);
   add("all", {{4, 5}}, {{4, 5}}, 1);
+  add("vector", {{6}}, {{6}}, 0.4);
   add("wide", {{67, 301}}, {{67, 301}}, 0.1, 2, false);
 }
 

@@ -63,6 +63,24 @@ std::vector<Tensor> layouts(const Tensor& x) { return testing::layouts(x, 1, 1);
 
 double tolerance(DType dtype) { return dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 5e-6 : 1.0 / 100; }
 
+// An ulp of the mean is all that a deviation consists of here, and 1 / sqrt(eps) would magnify it.
+TEST(BatchNorm, OfConstantChannelsIsTheBias) {
+  for (const DType dtype : kFloating)
+    for (const Shape& shape : kShapes)
+      for (const double value : {100.0676, -0.6631, 0.1, 1e-30, -7e4, 3e38})
+        for (const Tensor& x : layouts(Tensor::full(shape, value, {.dtype = dtype}))) {
+          const std::string what = describe(x) + " of " + std::to_string(value);
+          const Tensor bias = normal({shape[1]}, 3, dtype);
+          const BatchNormForward result = batch_norm_training(x, {}, bias, kEps);
+          const std::vector<double> b = bias.to_vector<double>(), y = result.output.to_vector<double>();
+          EXPECT_EQ(result.mean.to_vector<double>(), std::vector<double>(b.size(), x.to_vector<double>()[0])) << what;
+          EXPECT_EQ(result.variance.to_vector<double>(), std::vector<double>(b.size(), 0)) << what;
+          for_each(shape, [&](std::size_t i, std::size_t c) { ASSERT_EQ(y[i], b[c]) << what; });
+          const Tensor later = batch_norm_inference(x, {}, bias, result.mean, result.variance, kEps);
+          EXPECT_EQ(later.to_vector<double>(), y) << what;
+        }
+}
+
 TEST(BatchNorm, TrainingAndInferenceMatchTheDefinition) {
   for (const DType dtype : kFloating)
     for (const Shape& shape : kShapes)

@@ -73,6 +73,28 @@ TEST(LayerNorm, IsSoundForMeansFarFromZero) {
   expect_near(layer_norm(x, {}, {}, kEps).output, Reference(x, {}, {}).output, 3e-4, "mean 1000");
 }
 
+// An ulp of the mean is all that a deviation consists of here, and 1 / sqrt(eps) would magnify it.
+TEST(LayerNorm, OfConstantRowsIsTheBias) {
+  for (const DType dtype : kFloating)
+    for (const std::int64_t n : {1, 2, 7, 11, 13, 255, 256, 257, 384, 768, 1000})
+      for (const double value : {100.0676, -0.6631, 0.1, 3.3, 0.0, 1e-30, -7e4, 3e38}) {
+        const Tensor x = Tensor::full({3, n}, value, {.dtype = dtype}), bias = normal({n}, 3, dtype);
+        const LayerNormForward result = layer_norm(x, {}, bias, kEps);
+        EXPECT_EQ(result.mean.to_vector<double>(), std::vector<double>(3, x.to_vector<double>()[0])) << describe(x);
+        const std::vector<double> b = bias.to_vector<double>(), y = result.output.to_vector<double>();
+        for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], b[i % b.size()]) << describe(x) << " of " << value;
+      }
+}
+
+// Squares of deviations overflow; PyTorch gives the bias here, too.
+TEST(LayerNorm, OfValuesWhoseSquaresOverflowIsTheBias) {
+  const Tensor x = Tensor::from<float>({1e30F, 0, 0, 0});
+  const LayerNormForward result = layer_norm(x, {}, {}, kEps);
+  EXPECT_EQ(result.output.to_vector<float>(), std::vector<float>(4, 0));
+  EXPECT_FLOAT_EQ(result.mean.to_vector<float>()[0], 2.5e29F);
+  expect_near(layer_norm(x.to(DType::float64), {}, {}, kEps).output, Reference(x, {}, {}).output, 1e-12, "float64");
+}
+
 TEST(LayerNorm, BackwardMatchesTheFormulas) {
   for (const DType dtype : kFloating)
     for (const Shape& shape : kShapes)

@@ -4,6 +4,7 @@
 #include "tandem/core/ops/binary.h"
 #include "tandem/core/ops/broadcast.h"
 #include "tandem/core/ops/copy.h"
+#include "tandem/core/ops/unary.h"
 
 namespace tandem::core {
 namespace {
@@ -49,6 +50,21 @@ TEST(Overlap, CopyToRepeatedMemoryIsAnError) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("copy: cannot write in place to [4]"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Overlap, ATensorWithoutElementsRepeatsNothing) {
+  for (const auto& [from, to] : {std::pair(Shape{1, 0}, Shape{3, 0}), {{0, 1}, {0, 3}}, {{1, 0, 1}, {2, 0, 3}}}) {
+    Tensor repeated = Tensor::zeros(from).expand(to);
+    EXPECT_EQ(repeated.to_vector<float>(), std::vector<float>{});
+    repeated.copy_from(Tensor::scalar(1));
+    repeated.fill(1);
+    accumulate(repeated, repeated);
+    scale(repeated, 2);
+    EXPECT_TRUE(repeated.is_dense());
+    EXPECT_EQ(repeated.clone().shape(), repeated.shape());
+    EXPECT_EQ(repeated.reshape({-1, 1}).shape(), (Shape{0, 1}));
+    EXPECT_EQ(repeated.str(), fmt::format("float32 {} {{}}", repeated.shape().str()));
   }
 }
 

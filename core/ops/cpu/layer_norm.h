@@ -14,17 +14,20 @@ struct RowMoments {
   C mean, inv_std;
 };
 
-/// A row is in L1 after its first pass, so the mean is known before deviations from it are squared.
+/// A row is in L1 after its first pass, so the mean is known before deviations from it are squared. What is averaged
+/// are distances from the row's first value: of a constant row they are 0, so its mean is that value to the last bit and
+/// no rounding is left for inv_std to magnify.
 template <class T>
 RowMoments<compute_t<T>> row_moments(const T* x, std::int64_t n, double eps) {
   using C = compute_t<T>;
+  const C first = at(x, 0);
   double total = 0, squares = 0;
   for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
     VectorSum<C> sum;
-    for_each_vector<C>(count, [&](auto i) { sum.add(at(x + begin, i)); });
+    for_each_vector<C>(count, [&](auto i) { sum.add(at(x + begin, i) - first); });
     total += sum.total();
   });
-  const C mean = static_cast<C>(total / static_cast<double>(n));
+  const C mean = static_cast<C>(static_cast<double>(first) + total / static_cast<double>(n));
   for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
     VectorSum<C> sum;
     for_each_vector<C>(count, [&](auto i) {
