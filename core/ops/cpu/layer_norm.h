@@ -1,6 +1,7 @@
 // What the kernels of layer norm and of the operators that end in one do with a row of n values.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "tandem/core/ops/cpu/blocks.h"
@@ -14,29 +15,33 @@ struct RowMoments {
   C mean, inv_std;
 };
 
-/// A row is in L1 after its first pass, so the mean is known before deviations from it are squared. What is averaged
-/// are distances from the row's first value: of a constant row they are 0, so its mean is that value to the last bit and
-/// no rounding is left for inv_std to magnify.
+/// A row is in L1 after its first pass, so a mean is known before deviations from it are squared. Their own mean then
+/// corrects it: that is 0 but for rounding, of which inv_std would otherwise magnify an ulp. The mean of a constant row
+/// is its value to the last bit, and its variance 0.
 template <class T>
 RowMoments<compute_t<T>> row_moments(const T* x, std::int64_t n, double eps) {
   using C = compute_t<T>;
-  const C first = at(x, 0);
-  double total = 0, squares = 0;
+  const double size = static_cast<double>(n);
+  double total = 0, deviations = 0, squares = 0;
   for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
     VectorSum<C> sum;
-    for_each_vector<C>(count, [&](auto i) { sum.add(at(x + begin, i) - first); });
+    for_each_vector<C>(count, [&](auto i) { sum.add(at(x + begin, i)); });
     total += sum.total();
   });
-  const C mean = static_cast<C>(static_cast<double>(first) + total / static_cast<double>(n));
+  const C mean = static_cast<C>(total / size);
   for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
-    VectorSum<C> sum;
+    VectorSum<C> sum, square;
     for_each_vector<C>(count, [&](auto i) {
       const auto deviation = at(x + begin, i) - mean;
-      sum.add(deviation * deviation);
+      sum.add(deviation);
+      square.add(deviation * deviation);
     });
-    squares += sum.total();
+    deviations += sum.total();
+    squares += square.total();
   });
-  return {mean, static_cast<C>(1 / std::sqrt(squares / static_cast<double>(n) + eps))};
+  const double correction = deviations / size;
+  const double variance = std::max(squares / size - correction * correction, 0.);  // in this order NaN passes
+  return {static_cast<C>(static_cast<double>(mean) + correction), static_cast<C>(1 / std::sqrt(variance + eps))};
 }
 
 /// y = (x - mean) inv_std weight + bias
