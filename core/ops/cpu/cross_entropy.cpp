@@ -127,8 +127,8 @@ void backward_plane(const Constants<compute_t<T>>& k, std::int64_t first, std::i
       const std::int64_t p = first + begin + i;
       const bool ignored = k.ignored(p);
       at_target[i] = ignored ? C{0} : g(p) * k.likelihood * k.weight(k.target[p]);
-      each[i] = ignored ? C{0} : g(p) * k.smoothing;
-      total[i] = at_target[i] + (k.smoothing == 0 ? C{0} : each[i] * k.sum_of_weights);
+      each[i] = ignored || k.smoothing == 0 ? C{0} : g(p) * k.smoothing;  // 0 times an infinite gradient would be NaN
+      total[i] = at_target[i] + each[i] * k.sum_of_weights;
     }
     for (std::int64_t c = 0; c < k.classes; ++c) {
       const std::int64_t at = c * inner + begin;
