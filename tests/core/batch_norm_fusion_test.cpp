@@ -17,7 +17,7 @@ constexpr double kEps = 1e-5;
 // One channel, one pixel, rows that do not fill a tile, more channels than a block, and tiles for two threads.
 const std::vector<Shape> kShapes{{2, 1},       {9, 10},       {300, 3},       {5, 300},
                                  {2, 3, 1, 1}, {2, 5, 3, 4},  {3, 270, 2, 2}, {2, 3, 20, 33},
-                                 {1, 2, 1, 2}, {7, 65, 9, 9}, {1, 1, 3, 3}};
+                                 {1, 2, 1, 2}, {7, 65, 9, 9}, {1, 1, 3, 3},   {3, 4, 5, 1}};
 
 double tolerance(DType dtype) { return dtype == DType::float64 ? 1e-11 : dtype == DType::float32 ? 2e-5 : 0.02; }
 

@@ -57,7 +57,7 @@ std::vector<double> normalized(const Tensor& x, const Tensor& weight, const Tens
 
 const std::vector<Shape> kShapes{{2, 1},         {8, 10},        {300, 3},     {5, 300},
                                  {2, 3, 1, 1},   {1, 1, 3, 3},   {2, 5, 3, 4}, {3, 270, 2, 2},
-                                 {2, 3, 20, 33}, {300, 2, 1, 2}, {1, 2, 1, 2}};
+                                 {2, 3, 20, 33}, {300, 2, 1, 2}, {1, 2, 1, 2}, {3, 4, 5, 1}};
 
 std::vector<Tensor> layouts(const Tensor& x) { return testing::layouts(x, 1, 1); }
 
@@ -230,14 +230,15 @@ TEST(BatchNorm, SameBitsForAnyNumberOfThreads) {
 }
 
 TEST(BatchNorm, EmptyInInference) {
-  const Tensor one = Tensor::full({3}, 1);
-  for (const Shape& shape : {Shape{0, 3}, Shape{0, 3, 4, 4}, Shape{2, 3, 0, 4}}) {
-    const Tensor x = Tensor::zeros(shape);
-    EXPECT_EQ(batch_norm_inference(x, {}, {}, one, one, kEps).shape(), shape);
-    Tensor dweight = one.clone(), dbias = one.clone();
-    EXPECT_EQ(batch_norm_inference_backward(x, x, {}, one, one, kEps, dweight, dbias, false).shape(), shape);
-    EXPECT_EQ(dweight.to_vector<float>(), std::vector<float>(3, 0));
-  }
+  for (const DType dtype : kFloating)
+    for (const Shape& shape : {Shape{0, 3}, Shape{0, 3, 1, 1}, Shape{0, 3, 4, 4}, Shape{2, 3, 0, 4}})
+      for (const Tensor& x : layouts(Tensor::zeros(shape, {.dtype = dtype}))) {
+        const Tensor one = Tensor::full({3}, 1, {.dtype = dtype});
+        EXPECT_EQ(batch_norm_inference(x, {}, {}, one, one, kEps).shape(), shape);
+        Tensor dweight = one.clone(), dbias = one.clone();
+        EXPECT_EQ(batch_norm_inference_backward(x, x, {}, one, one, kEps, dweight, dbias, false).shape(), shape);
+        EXPECT_EQ(dweight.to_vector<float>(), std::vector<float>(3, 0));
+      }
 }
 
 TEST(BatchNorm, ErrorsNameTheRule) {

@@ -42,7 +42,7 @@ struct Reference {
   }
 };
 
-const std::vector<Shape> kShapes{{1},    {7},       {3, 2},      {5, 300},     {300, 5},
+const std::vector<Shape> kShapes{{1},    {7},       {4, 1},      {3, 2},       {5, 300}, {300, 5},
                                  {1, 1}, {2, 3, 4}, {40, 3, 17}, {2, 3, 4, 5}, {33, 768}};
 
 std::vector<Tensor> layouts(const Tensor& x) { return testing::layouts(x, x.rank() - 1, x.rank() - 1); }
@@ -161,16 +161,17 @@ TEST(LayerNorm, SameBitsForAnyNumberOfThreads) {
 }
 
 TEST(LayerNorm, Empty) {
-  for (const Shape& shape : {Shape{0, 3}, Shape{2, 0, 3}, Shape{4, 0}, Shape{0}}) {
-    const Tensor x = Tensor::zeros(shape);
-    const LayerNormForward f = layer_norm(x, {}, {}, kEps);
-    Tensor dweight = Tensor::full({shape.back()}, 1), dbias = dweight.clone();
-    EXPECT_EQ(f.output.shape(), shape);
-    EXPECT_EQ(layer_norm_backward(x, x, {}, f.mean, f.inv_std, dweight, dbias, true).shape(), shape);
-    EXPECT_EQ(dweight.to_vector<float>(), std::vector<float>(at(shape.back()), 1));
-    layer_norm_backward(x, x, {}, f.mean, f.inv_std, dweight, dbias, false);
-    EXPECT_EQ(dweight.to_vector<float>(), std::vector<float>(at(shape.back()), 0));
-  }
+  for (const DType dtype : kFloating)
+    for (const Shape& shape : {Shape{0, 3}, Shape{2, 0, 3}, Shape{0, 1}, Shape{4, 0}, Shape{0}})
+      for (const Tensor& x : layouts(Tensor::zeros(shape, {.dtype = dtype}))) {
+        const LayerNormForward f = layer_norm(x, {}, {}, kEps);
+        Tensor dweight = Tensor::full({shape.back()}, 1, {.dtype = dtype}), dbias = dweight.clone();
+        EXPECT_EQ(f.output.shape(), shape);
+        EXPECT_EQ(layer_norm_backward(x, x, {}, f.mean, f.inv_std, dweight, dbias, true).shape(), shape);
+        EXPECT_EQ(dweight.to_vector<float>(), std::vector<float>(at(shape.back()), 1));
+        layer_norm_backward(x, x, {}, f.mean, f.inv_std, dweight, dbias, false);
+        EXPECT_EQ(dweight.to_vector<float>(), std::vector<float>(at(shape.back()), 0));
+      }
 }
 
 TEST(LayerNorm, ErrorsNameTheRule) {
