@@ -6,8 +6,10 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <new>
+#include <string_view>
 #include <vector>
 
 #include "tandem/core/error.h"
@@ -37,6 +39,13 @@ void* from_system(std::size_t size) {
   return block;
 }
 
+bool poison_is_asked_for() {
+  const char* value = std::getenv("TANDEM_POISON_MEMORY");
+  const std::string_view given = value == nullptr ? "" : value;
+  if (given != "" && given != "0" && given != "1") fail("TANDEM_POISON_MEMORY is {}, but must be 0 or 1", given);
+  return given == "1";
+}
+
 }  // namespace
 
 std::size_t CachingAllocator::rounded_size(std::size_t bytes) {
@@ -46,6 +55,7 @@ std::size_t CachingAllocator::rounded_size(std::size_t bytes) {
 }
 
 struct CachingAllocator::Impl {
+  const bool poisons = poison_is_asked_for();
   mutable std::mutex mutex;
   std::array<std::vector<void*>, kClasses> free_blocks;
   AllocatorStatistics statistics;
@@ -55,6 +65,12 @@ CachingAllocator::CachingAllocator() : impl_(std::make_unique<Impl>()) {}
 CachingAllocator::~CachingAllocator() { empty_cache(); }
 
 void* CachingAllocator::allocate(std::size_t bytes) {
+  void* block = take(bytes);
+  if (impl_->poisons && block != nullptr) std::memset(block, 0xff, rounded_size(bytes));
+  return block;
+}
+
+void* CachingAllocator::take(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   if (bytes > (std::size_t{1} << 50)) fail("allocator: {} bytes asked for, more than any machine has", bytes);
   const std::size_t size = rounded_size(bytes);

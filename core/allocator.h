@@ -3,6 +3,10 @@
 // A training step asks for the same sizes again and again, while a fresh large malloc costs a page fault per 4 KiB
 // every time. Blocks are 64-byte aligned (a cache line, an AVX-512 register) and rounded up to one of a few sizes per
 // power of two.
+//
+// A kernel that leaves a part of its result unwritten returns what an earlier tensor left there, which often looks
+// right. TANDEM_POISON_MEMORY=1 in the environment makes that show: each block is handed out full of bytes 0xff, which
+// is NaN in every floating type and -1 in integers.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +30,14 @@ struct AllocatorStatistics {
 /// Safe to use from several threads. The process has one per device, reached through cpu_allocator().
 class CachingAllocator {
  public:
+  /// Throws Error if TANDEM_POISON_MEMORY is neither 0 nor 1.
   CachingAllocator();
   ~CachingAllocator();
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  /// At least `bytes` bytes, aligned to kAlignment, not initialised. Zero bytes give a null pointer.
-  /// Throws Error when the machine has no more memory, after giving back the cache.
+  /// At least `bytes` bytes, aligned to kAlignment, not initialised (TANDEM_POISON_MEMORY=1: full of 0xff). Zero bytes
+  /// give a null pointer. Throws Error when the machine has no more memory, after giving back the cache.
   void* allocate(std::size_t bytes);
   /// `bytes` is what was asked for.
   void release(void* block, std::size_t bytes) noexcept;
@@ -46,6 +51,8 @@ class CachingAllocator {
   static std::size_t rounded_size(std::size_t bytes);
 
  private:
+  void* take(std::size_t bytes);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

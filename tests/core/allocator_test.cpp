@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -71,6 +75,61 @@ TEST(Allocator, NothingForNothing) {
   EXPECT_EQ(allocator.allocate(0), nullptr);
   allocator.release(nullptr, 0);
   EXPECT_EQ(allocator.statistics().allocations, 0u);
+}
+
+// TANDEM_POISON_MEMORY has this value, null for none, as long as this lives.
+class PoisonVariable {
+ public:
+  explicit PoisonVariable(const char* value) {
+    if (const char* before = std::getenv(kName)) before_ = before;
+    set(value);
+  }
+  ~PoisonVariable() { set(before_ ? before_->c_str() : nullptr); }
+
+ private:
+  static constexpr const char* kName = "TANDEM_POISON_MEMORY";
+  static void set(const char* value) { value == nullptr ? unsetenv(kName) : setenv(kName, value, 1); }
+
+  std::optional<std::string> before_;
+};
+
+TEST(Allocator, PoisonFillsFreshAndRecycledBlocksWithNaN) {
+  const PoisonVariable variable("1");
+  CachingAllocator allocator;
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{64}, std::size_t{1000}, std::size_t{9} << 20}) {
+    void* first = nullptr;
+    for (const char* which : {"fresh", "recycled"}) {
+      void* block = allocator.allocate(bytes);
+      if (first == nullptr) first = block;
+      ASSERT_EQ(block, first) << which;
+      const auto* values = static_cast<const unsigned char*>(block);
+      const auto size = static_cast<std::ptrdiff_t>(CachingAllocator::rounded_size(bytes));
+      EXPECT_EQ(std::count(values, values + size, 0xff), size) << which << ", " << bytes << " bytes";
+      EXPECT_TRUE(std::isnan(*static_cast<const float*>(block))) << which;
+      EXPECT_TRUE(std::isnan(*static_cast<const double*>(block))) << which;
+      std::memset(block, 1, bytes);
+      allocator.release(block, bytes);
+    }
+  }
+  EXPECT_EQ(allocator.allocate(0), nullptr);
+}
+
+TEST(Allocator, RecycledBlocksAreLeftAloneWithoutPoison) {
+  for (const char* value : {static_cast<const char*>(nullptr), "", "0"}) {
+    const PoisonVariable variable(value);
+    CachingAllocator allocator;
+    void* block = allocator.allocate(1000);
+    std::memset(block, 1, 1000);
+    allocator.release(block, 1000);
+    const auto* again = static_cast<const unsigned char*>(allocator.allocate(1000));
+    EXPECT_EQ(std::count(again, again + 1000, 1), 1000);
+    allocator.release(block, 1000);
+  }
+}
+
+TEST(Allocator, PoisonIsZeroOrOne) {
+  const PoisonVariable variable("yes");
+  TANDEM_EXPECT_ERROR(CachingAllocator(), "TANDEM_POISON_MEMORY is yes, but must be 0 or 1");
 }
 
 TEST(Allocator, ImpossibleRequestsThrowAndLeaveNoTrace) {
