@@ -83,7 +83,9 @@ DataSource open_image_folder(const Settings& settings, const std::string& folder
   data::ImageFolderOptions options{.image_size = *settings.image_size, .augment = true};
   const auto train = std::make_shared<data::ImageFolder>(folder, Split::train, options);
   options.augment = false;
-  return {.train = train, .test = std::make_shared<data::ImageFolder>(folder, Split::test, options)};
+  return {.train = train,
+          .test = std::make_shared<data::ImageFolder>(folder, Split::test, options),
+          .class_names = train->class_names()};
 }
 
 DataSource open_any(const Settings& settings) {
@@ -96,14 +98,18 @@ DataSource open_any(const Settings& settings) {
   const std::string& folder = *settings.data_dir;
   if (kind == "cifar10")
     return {.train = std::make_shared<data::Cifar10>(folder, Split::train, /*augment=*/true),
-            .test = std::make_shared<data::Cifar10>(folder, Split::test)};
+            .test = std::make_shared<data::Cifar10>(folder, Split::test),
+            .class_names = {data::kCifar10Classes.begin(), data::kCifar10Classes.end()}};
   const auto& normalization = kind == "mnist" ? data::kMnistNormalization : data::kFashionMnistNormalization;
+  const auto& classes = kind == "mnist" ? data::kMnistClasses : data::kFashionMnistClasses;
   return {.train = std::make_shared<data::FashionMnist>(folder, Split::train, normalization),
-          .test = std::make_shared<data::FashionMnist>(folder, Split::test, normalization)};
+          .test = std::make_shared<data::FashionMnist>(folder, Split::test, normalization),
+          .class_names = {classes.begin(), classes.end()}};
 }
 
 std::string fingerprint_of(const DataSource& source) {
   std::uint64_t hash = core::fnv1a("");
+  for (const std::string& name : source.class_names) hash = core::fnv1a(name + "\n", hash);
   const auto& vocabulary = source.vocabulary;
   for (std::int64_t i = 0; vocabulary && i < vocabulary->size(); ++i)
     hash = core::fnv1a(vocabulary->token(i) + "\n", hash);

@@ -7,6 +7,7 @@
 #include "tandem/data/safetensors.h"
 #include "tandem/models/bert_heads.h"
 #include "tandem/models/bert_weights.h"
+#include "tools/train/adapted_weights.h"
 #include "tools/train/pretrained_folder.h"
 
 namespace tandem::train {
@@ -27,6 +28,26 @@ std::string load_bert(nn::Module& model, const core::StateDict& file) {
   };
   if (!all_heads(difference.missing) || !all_heads(difference.unexpected)) core::fail("{}", difference.str());
   return difference.empty() ? "" : difference.str();
+}
+
+// The layer that tells classes apart.
+std::string head_of(const Settings& settings) {
+  if (is_bert(settings)) return "classifier.";
+  return is_resnet(settings) ? "fc." : "";
+}
+
+// What a shape that differs may be due to.
+std::string advice_for(const Settings& settings, const nn::Module& model, const core::StateDict& state) {
+  if (!is_resnet(settings)) return "";
+  for (const auto& [name, tensor] : state) {
+    if (name != "conv1.weight" || tensor.shape().rank() != 4) continue;
+    const core::Shape own = model.named_parameters().front().variable.shape();
+    if (tensor.size(1) != own[1])
+      return fmt::format("; the file is for images of {} channels, the data's have {}", tensor.size(1), own[1]);
+    const char* stem = tensor.size(2) == 7 ? "imagenet" : "small";
+    if (tensor.size(2) != own[2]) return fmt::format("; --stem {} has the file's shape", stem);
+  }
+  return "";
 }
 
 // The model's own configuration, under Hugging Face's name of its class: the file that it came from may be another now.
@@ -70,13 +91,19 @@ std::string load_initial_weights(const Settings& settings, nn::Module& model) {
   } catch (const core::Error& error) {
     core::fail("--init-weights {}", error.what());
   }
+  const AdaptedWeights adapted = adapt_weights(model, {weights.begin(), weights.end()}, head_of(settings));
+  if (settings.eval_only && !settings.resume && !adapted.new_head.empty())
+    core::fail("--init-weights {}: cannot be evaluated on --data {}: {}", file, *settings.data, adapted.new_head);
   try {
-    const core::StateDict state(weights.begin(), weights.end());
-    if (is_bert(settings)) return load_bert(model, state);
-    model.load_state_dict(state);
-    return "";
+    if (is_bert(settings)) {
+      const std::string left_out = load_bert(model, adapted.state);
+      return adapted.new_head + (adapted.new_head.empty() || left_out.empty() ? "" : "; ") + left_out;
+    }
+    model.load_state_dict(adapted.state);
+    return adapted.new_head;
   } catch (const core::Error& error) {
-    core::fail("--init-weights {}: do not fit model {}: {}", file, settings.model, error.what());
+    core::fail("--init-weights {}: do not fit model {}: {}{}", file, settings.model, error.what(),
+               advice_for(settings, model, adapted.state));
   }
 }
 

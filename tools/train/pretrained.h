@@ -9,9 +9,10 @@
 
 namespace tandem::train {
 
-/// Loads what --init-weights names into the model. A BERT may come without its heads, or with others, which are then
-/// left as they began; everything else must be there under PyTorch's names. Returns what was left out, for the user to
-/// read, or "". Throws Error naming the file where it does not fit.
+/// Loads what --init-weights names into the model. A head that is missing or for another number of classes is left as
+/// it began, as are a BERT's other heads; everything else must be there under PyTorch's names (adapted_weights.h).
+/// Returns what was left out, for the user to read, or "". Throws Error naming the file if it does not fit, or if a new
+/// head would be evaluated.
 std::string load_initial_weights(const Settings& settings, nn::Module& model);
 
 /// Writes a BERT into the folder, which is made where it is missing: each file whole or not at all. The vocabulary is
