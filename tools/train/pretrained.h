@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tandem/data/safetensors.h"
 #include "tandem/nn/module.h"
 #include "tools/train/data_source.h"
 #include "tools/train/settings.h"
@@ -11,11 +12,15 @@ namespace tandem::train {
 
 /// Loads what --init-weights names into the model. A BERT may come without its heads, or with others, which are then
 /// left as they began; everything else must be there under PyTorch's names. Returns what was left out, for the user to
-/// read, or "". Throws Error naming the file where it does not fit.
-std::string load_initial_weights(const Settings& settings, nn::Module& model);
+/// read, or "". Throws Error naming the file where it does not fit, was trained with other words than the data's, or
+/// lacks what --eval-only would evaluate.
+std::string load_initial_weights(const Settings& settings, const DataSource& data, nn::Module& model);
+
+/// What weights are saved with: "vocabulary", a hash of the words of the embeddings, if the data are text.
+data::Metadata weights_metadata(const DataSource& data);
 
 /// Writes a BERT into the folder, which is made where it is missing: each file whole or not at all. The vocabulary is
-/// the data's, else that of --init-weights; where there is neither, one that lies there from before is removed.
+/// the data's, else that of --init-weights; if there is neither, one that lies there from before is removed.
 void save_pretrained(const std::string& folder, const Settings& settings, const DataSource& data, nn::Module& model);
 
 }  // namespace tandem::train
