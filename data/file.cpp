@@ -115,6 +115,15 @@ std::string read_file(const std::filesystem::path& path) {
   return contents;
 }
 
+std::string read_text_file(const std::filesystem::path& path, const char* what, std::uint64_t most) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (const std::uint64_t size = InputFile(path).size(); size > most)
+    core::fail("{}: {} bytes are too many for {}, at most {} are read", path.string(), size, what, most);
+  std::string text = read_file(path);
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  return text;
+}
+
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents) {
   AtomicFile file(path);
   file.write(contents.data(), contents.size());

@@ -65,6 +65,10 @@ class AtomicFile {
 
 /// All bytes of a file.
 std::string read_file(const std::filesystem::path& path);
+/// A text file without the byte order mark that some editors put before its first line. Throws Error where it has more
+/// than `most` bytes, which `what` ("a vocabulary") never has.
+std::string read_text_file(const std::filesystem::path& path, const char* what = "text",
+                           std::uint64_t most = std::uint64_t{1} << 40);
 /// Replaces or makes the file, by an AtomicFile.
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 

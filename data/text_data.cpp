@@ -4,8 +4,8 @@ namespace tandem::data {
 namespace {
 
 Vocabulary vocabulary_for(const TextCorpus& train, const TextDataOptions& options) {
-  if (!options.vocabulary.empty()) return Vocabulary::load(options.vocabulary);
-  return learn_vocabulary(train, {.size = options.vocabulary_size, .lower_case = options.lower_case});
+  if (options.vocabulary) return *options.vocabulary;
+  return learn_vocabulary(train, {.size = options.vocabulary_size, .words = options.words});
 }
 
 }  // namespace
@@ -13,7 +13,7 @@ Vocabulary vocabulary_for(const TextCorpus& train, const TextDataOptions& option
 TextData open_text_data(const TextCorpus& corpus, const TextDataOptions& options) {
   if (corpus.sentences.empty()) core::fail("{}: holds no text", corpus.name);
   const TextCorpus train = part_of(corpus, Split::train);
-  WordPiece tokenizer(vocabulary_for(train, options), {.lower_case = options.lower_case});
+  WordPiece tokenizer(vocabulary_for(train, options), {.words = options.words});
   const auto open = [&](const TextCorpus& part) {
     return std::make_unique<MaskedLmDataset>(tokenize(part, tokenizer), tokenizer.vocabulary(), options.samples);
   };

@@ -1,7 +1,7 @@
 // From a corpus to what pre-training needs, in one call.
 //
 //   open_text_data(read_wordnet())
-//   open_text_data(read_text_corpus("notes.txt"), {.vocabulary = "vocab.txt"})
+//   open_text_data(read_text_corpus("notes.txt"), {.vocabulary = Vocabulary::load("vocab.txt")})
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@
 namespace tandem::data {
 
 struct TextDataOptions {
-  std::filesystem::path vocabulary = {};  ///< vocab.txt; empty: learned from the training part
-  std::int64_t vocabulary_size = 8192;    ///< of one that is learned
-  bool lower_case = true;                 ///< as the vocabulary was made, or is to be
+  std::optional<Vocabulary> vocabulary = {};  ///< none: learned from the training part
+  std::int64_t vocabulary_size = 8192;        ///< of one that is learned
+  WordOptions words = {};                     ///< as the vocabulary was made, or is to be
   MaskedLmOptions samples = {};
 };
 

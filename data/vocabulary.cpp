@@ -10,9 +10,6 @@
 namespace tandem::data {
 namespace {
 
-// Far above any vocabulary: the largest in use have some megabytes.
-constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
-
 // Without the line's end, and white space before it.
 std::string_view trim_end(std::string_view line) {
   const std::size_t last = line.find_last_not_of(" \t\r");
@@ -52,9 +49,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, const std::string& where
 }
 
 Vocabulary Vocabulary::load(const std::filesystem::path& path) {
-  if (const std::uint64_t size = InputFile(path).size(); size > kMostBytes)
-    core::fail("{}: {} bytes are no vocabulary, at most {} are read", path.string(), size, kMostBytes);
-  const std::string text = read_file(path);
+  const std::string text = read_text_file(path, "a vocabulary", kMostVocabularyBytes);
   std::vector<std::string> tokens;
   core::for_each_line(text, [&](std::string_view line) { tokens.emplace_back(trim_end(line)); });
   return Vocabulary(std::move(tokens), path.string());

@@ -29,13 +29,17 @@ struct SpecialTokens {
 };
 inline constexpr std::array<std::string_view, 5> kSpecialTokens{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
+/// Of a file with a vocabulary, at most: far above any in use, the largest have some megabytes.
+inline constexpr std::uint64_t kMostVocabularyBytes = std::uint64_t{64} << 20;
+
 class Vocabulary {
  public:
   /// Throws Error where a special token is missing, a token is empty, not UTF-8, has white space, or is there twice.
   /// Messages count tokens as lines from 1 and begin with `where`.
   explicit Vocabulary(std::vector<std::string> tokens, const std::string& where = "vocabulary");
 
-  /// Reads vocab.txt; lines may end with CR LF. Throws Error naming path and line.
+  /// Reads vocab.txt; lines may end with CR LF, and a byte order mark may stand before the first. Throws Error naming
+  /// path and line.
   static Vocabulary load(const std::filesystem::path& path);
   /// Writes vocab.txt whole or not at all.
   void save(const std::filesystem::path& path) const;

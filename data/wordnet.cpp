@@ -54,7 +54,7 @@ TextCorpus read_wordnet(const std::filesystem::path& folder) {
     const std::filesystem::path path = folder / kFiles[i];
     if (!std::filesystem::exists(path))
       core::fail("{}: no such file; Debian's package wordnet-base has it", path.string());
-    *text += read_file(path);
+    *text += read_text_file(path);
     ends[i] = text->size();
   }
   TextCorpus corpus{.name = folder.string(), .text = text};

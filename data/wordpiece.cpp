@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tandem/data/unicode.h"
-#include "tandem/data/wordpiece_words.h"
 
 namespace tandem::data {
 
@@ -45,7 +44,7 @@ void WordPiece::encode(std::string_view text, std::vector<std::int32_t>* tokens)
 void WordPiece::encode_ordinary(std::string_view text, std::vector<std::int32_t>* tokens) const {
   std::string words;
   words.reserve(text.size() + text.size() / 4 + 2);
-  append_words(text, options_.lower_case, &words);
+  append_words(text, options_.words, &words);
   for_each_word(words, [&](std::string_view word) { encode_word(word, tokens); });
 }
 

@@ -13,11 +13,12 @@
 
 #include "tandem/data/piece_trie.h"
 #include "tandem/data/vocabulary.h"
+#include "tandem/data/wordpiece_words.h"
 
 namespace tandem::data {
 
 struct WordPieceOptions {
-  bool lower_case = true;  ///< an "uncased" vocabulary: lower case, and accents stripped
+  WordOptions words = {};  ///< as the vocabulary was made
   /// "[MASK]" and the like in the text are those tokens, as BertTokenizerFast has it by default. Else they are brackets
   /// and a word, as with its split_special_tokens: a corpus must not be able to forge them.
   bool special_in_text = false;

@@ -8,7 +8,6 @@
 #include "tandem/data/piece_merger.h"
 #include "tandem/data/unicode.h"
 #include "tandem/data/wordpiece.h"
-#include "tandem/data/wordpiece_words.h"
 
 namespace tandem::data {
 namespace {
@@ -19,12 +18,12 @@ struct StringHash {
 };
 using WordCounts = std::unordered_map<std::string, std::int64_t, StringHash, std::equal_to<>>;
 
-WordCounts count_words(const TextCorpus& corpus, bool lower_case) {
+WordCounts count_words(const TextCorpus& corpus, const WordOptions& options) {
   WordCounts counts;
   std::string words;
   for (const std::string_view sentence : corpus.sentences) {
     words.clear();
-    append_words(sentence, lower_case, &words);
+    append_words(sentence, options, &words);
     for_each_word(words, [&](std::string_view word) {
       if (const auto found = counts.find(word); found != counts.end())
         ++found->second;
@@ -105,7 +104,7 @@ Vocabulary learn_vocabulary(const TextCorpus& corpus, const LearnerOptions& opti
   if (options.min_frequency < 1)
     core::fail("vocabulary: a minimum frequency of {}, needed 1 or more", options.min_frequency);
   if (options.alphabet < 1) core::fail("vocabulary: an alphabet of {}, needed 1 character or more", options.alphabet);
-  const WordCounts words = count_words(corpus, options.lower_case);
+  const WordCounts words = count_words(corpus, options.words);
   PieceMerger merger;
   for (const std::string_view special : kSpecialTokens) merger.add_piece(std::string(special));
   const CharacterPieces characters = add_alphabet(find_alphabet(words, options.alphabet), &merger);

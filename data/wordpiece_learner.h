@@ -11,6 +11,7 @@
 
 #include "tandem/data/text_corpus.h"
 #include "tandem/data/vocabulary.h"
+#include "tandem/data/wordpiece_words.h"
 
 namespace tandem::data {
 
@@ -18,7 +19,7 @@ struct LearnerOptions {
   std::int64_t size = 8192;        ///< tokens, at most: fewer where no pair is frequent enough any more
   std::int64_t min_frequency = 2;  ///< a pair that is rarer is not merged
   std::int64_t alphabet = 1000;    ///< characters, at most: the most frequent ones; words with others will be [UNK]
-  bool lower_case = true;          ///< as the tokenizer's, WordPieceOptions
+  WordOptions words = {};          ///< as the tokenizer's
 };
 
 /// The special tokens, then the alphabet in order of code points, then merges in their order. A character of the

@@ -41,21 +41,27 @@ bool is_chinese(char32_t c) {
          std::any_of(kRanges.begin(), kRanges.end(), [c](const auto& range) { return c >= range[0] && c <= range[1]; });
 }
 
+// White space that `clean_text` drops as control characters.
+constexpr bool is_control_space(char32_t c) { return c == 0x0b || c == 0x0c || c == 0x85; }
+
 // Takes the characters of one text and writes its words.
 class WordWriter {
  public:
-  WordWriter(bool lower_case, std::string* words) : lower_case_(lower_case), words_(*words) {}
+  WordWriter(const WordOptions& options, std::string* words) : options_(options), words_(*words) {}
 
   void add(char32_t c) {
     const CharacterKind its_kind = kind(c);
-    if (its_kind == CharacterKind::ignored || c == kReplacement) return;
-    if (its_kind == CharacterKind::space) {
+    const bool is_dirt = its_kind == CharacterKind::ignored || c == kReplacement;
+    if (is_dirt && options_.clean_text) return;
+    if (its_kind == CharacterKind::space || (is_dirt && is_control_space(c))) {
       finish();
-    } else if (!lower_case_ || c < kAscii.size()) {
+    } else if (c < kAscii.size()) {
       flush_marks();
-      write(lower_case_ && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c, its_kind);
-    } else {
+      write(options_.lower_case && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c, its_kind);
+    } else if (options_.strip_accents) {
       add_decomposed(c);
+    } else {
+      add_whole(c, its_kind);
     }
   }
 
@@ -67,8 +73,24 @@ class WordWriter {
   }
 
  private:
+  void add_whole(char32_t c, CharacterKind its_kind) {
+    constexpr char32_t kDottedI = 0x130, kDot = 0x307;
+    const bool apart = options_.chinese_characters && is_chinese(c);
+    if (apart) finish();
+    if (!options_.lower_case) {
+      write(c, its_kind);
+    } else if (c == kDottedI) {  // the one character whose lower case is two
+      write('i', CharacterKind::other);
+      write(kDot, CharacterKind::nonspacing_mark);
+    } else {
+      write(to_lower(c), kind(to_lower(c)));
+    }
+    if (apart) finish();
+  }
+
   void add_decomposed(char32_t c) {
-    const bool apart = is_chinese(c);  // and its decomposition, which may be no such character
+    const bool apart =
+        options_.chinese_characters && is_chinese(c);  // and its decomposition, which may be no such character
     if (apart) finish();
     parts_.clear();
     decompose(c, &parts_);
@@ -77,7 +99,7 @@ class WordWriter {
       if (part.combining_class != 0)
         marks_.push_back(part);
       else
-        write_lower(part.code_point);
+        write_part(part.code_point);
     }
     if (apart) finish();
   }
@@ -88,18 +110,18 @@ class WordWriter {
     if (marks_.empty()) return;
     std::stable_sort(marks_.begin(), marks_.end(),
                      [](const Decomposed& a, const Decomposed& b) { return a.combining_class < b.combining_class; });
-    for (const Decomposed& mark : marks_) write_lower(mark.code_point);
+    for (const Decomposed& mark : marks_) write_part(mark.code_point);
     marks_.clear();
   }
 
-  void write_lower(char32_t c) {
+  void write_part(char32_t c) {
     if (kind(c) == CharacterKind::nonspacing_mark) return;
-    const char32_t lower = to_lower(c);
-    write(lower, kind(lower));
+    if (options_.lower_case) c = to_lower(c);
+    write(c, kind(c));
   }
 
   void write(char32_t c, CharacterKind its_kind) {
-    const bool apart = its_kind == CharacterKind::punctuation || (!lower_case_ && is_chinese(c));
+    const bool apart = its_kind == CharacterKind::punctuation;
     if (apart && in_word_) words_ += ' ';
     if (c < kAscii.size())
       words_ += static_cast<char>(c);
@@ -109,7 +131,7 @@ class WordWriter {
     in_word_ = !apart;
   }
 
-  bool lower_case_;
+  WordOptions options_;
   std::string& words_;
   bool in_word_ = false;
   std::vector<Decomposed> parts_;
@@ -118,8 +140,8 @@ class WordWriter {
 
 }  // namespace
 
-void append_words(std::string_view text, bool lower_case, std::string* words) {
-  WordWriter writer(lower_case, words);
+void append_words(std::string_view text, const WordOptions& options, std::string* words) {
+  WordWriter writer(options, words);
   for (std::size_t at = 0; at < text.size();) {
     if (static_cast<unsigned char>(text[at]) < kAscii.size())
       writer.add(static_cast<unsigned char>(text[at++]));

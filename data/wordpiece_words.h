@@ -9,17 +9,30 @@
 
 namespace tandem::data {
 
+/// What a vocabulary's words were made with, and so all of its text: the switches of Hugging Face's BertNormalizer.
+struct WordOptions {
+  bool lower_case = true;
+  bool strip_accents = true;
+  bool chinese_characters = true;  ///< each is a word of its own
+  bool clean_text = true;          ///< without control and format characters
+
+  bool operator==(const WordOptions&) const = default;
+};
+/// Of an "uncased" vocabulary, and of one that has capitals and accents.
+inline constexpr WordOptions kUncased{};
+inline constexpr WordOptions kCased{.lower_case = false, .strip_accents = false};
+
 /// Appends the words of `text` to `words`, each followed by one space; words themselves hold none. In this order:
 ///
-/// 1. Bytes that are not UTF-8, U+0000, U+FFFD, control and format characters and private use are dropped; tab, newline
-///    and carriage return are spaces, as all other white space is.
-/// 2. A Chinese character (CJK ideographs, not Kana nor Hangul) is a word of its own.
-/// 3. With `lower_case`: canonical decomposition (NFD, so Hangul becomes Jamo), nonspacing marks (Mn) dropped, the rest
-///    lower-cased character by character.
-/// 4. A punctuation character is a word of its own: all that ASCII prints but letters and digits, and Unicode's P*.
+/// 1. Bytes that are not UTF-8 are dropped, with `clean_text` also U+0000, U+FFFD, control and format characters and
+///    private use. Tab, newline and carriage return are spaces, as all other white space is.
+/// 2. With `chinese_characters` a CJK ideograph (not Kana nor Hangul) is a word of its own.
+/// 3. With `strip_accents`: canonical decomposition (NFD, so Hangul becomes Jamo), nonspacing marks (Mn) dropped.
+/// 4. With `lower_case`: lower case, character by character.
+/// 5. A punctuation character is a word of its own: all that ASCII prints but letters and digits, and Unicode's P*.
 ///
 /// Takes time in proportion to the text, whatever is in it.
-void append_words(std::string_view text, bool lower_case, std::string* words);
+void append_words(std::string_view text, const WordOptions& options, std::string* words);
 
 /// Calls f(std::string_view) for each word of what append_words() made.
 template <class F>

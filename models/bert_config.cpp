@@ -52,16 +52,24 @@ class Reader {
   }
 
   /// Of a classifier: its labels by number, or how many there are.
-  std::int64_t labels() const {
-    std::int64_t count = 0;
-    whole("num_labels", count, 1, kMostLabels);
+  void labels(BertConfig& config) const {
+    whole("num_labels", config.num_labels, 1, kMostLabels);
     const json* names = find("id2label");
-    if (!names) return count;
+    if (!names) return;
     if (!names->is_object() || names->empty())
       fail("{}: \"id2label\" is {}, needed an object with a name for each label", source_, shown(*names));
     if (std::ssize(*names) > kMostLabels)
       fail("{}: \"id2label\" has {} labels, at most {} are possible", source_, names->size(), kMostLabels);
-    return static_cast<std::int64_t>(names->size());
+    if (config.num_labels != 0 && config.num_labels != std::ssize(*names))
+      fail("{}: \"num_labels\" is {}, but \"id2label\" has {}", source_, config.num_labels, names->size());
+    config.num_labels = std::ssize(*names);
+    for (std::int64_t label = 0; label < config.num_labels; ++label) {
+      const auto name = names->find(std::to_string(label));
+      if (name == names->end() || !name->is_string())
+        fail("{}: \"id2label\" has no name for \"{}\", needed are names for \"0\" to \"{}\"", source_, label,
+             config.num_labels - 1);
+      config.label_names.push_back(name->get<std::string>());
+    }
   }
 
   BertActivation activation(const char* key) const {
@@ -156,7 +164,7 @@ BertConfig parse_bert_config(std::string_view text, const std::string& source) {
   reader.whole("type_vocab_size", config.type_vocab_size, 1, 1 << 16);
   reader.whole("pad_token_id", config.pad_token_id, 0, config.vocab_size - 1);
   config.hidden_act = reader.activation("hidden_act");
-  config.num_labels = reader.labels();
+  reader.labels(config);
   reader.number("hidden_dropout_prob", config.hidden_dropout_prob, 0, 1);
   reader.number("attention_probs_dropout_prob", config.attention_probs_dropout_prob, 0, 1);
   reader.number("classifier_dropout", config.classifier_dropout, 0, 1);
@@ -190,8 +198,10 @@ std::string to_json(const BertConfig& config, const std::string& architecture) {
               {"initializer_range", config.initializer_range},
               {"tie_word_embeddings", true}};
   for (std::int64_t label = 0; label < config.num_labels; ++label) {
-    object["id2label"][std::to_string(label)] = fmt::format("LABEL_{}", label);
-    object["label2id"][fmt::format("LABEL_{}", label)] = label;
+    const std::string name = config.label_names.empty() ? fmt::format("LABEL_{}", label)
+                                                        : config.label_names.at(static_cast<std::size_t>(label));
+    object["id2label"][std::to_string(label)] = name;
+    object["label2id"][name] = label;
   }
   return object.dump(2) + "\n";
 }

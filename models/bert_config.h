@@ -28,6 +28,7 @@ struct BertConfig {
   double attention_probs_dropout_prob = 0.1;
   std::optional<double> classifier_dropout;  ///< none: hidden_dropout_prob
   std::int64_t num_labels = 0;               ///< of a sequence classifier; 0: not said
+  std::vector<std::string> label_names;      ///< as many, or none
   double layer_norm_eps = 1e-12;
   double initializer_range = 0.02;  ///< deviation of the initial weights
 };

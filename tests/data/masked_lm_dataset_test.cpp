@@ -180,7 +180,8 @@ TEST(TextData, OpensACorpus) {
   EXPECT_EQ(learned.train->vocabulary_size(), 60);
   EXPECT_EQ(learned.unigram_entropy, unigram_entropy(learned.train->corpus()));
   learned.tokenizer.vocabulary().save(folder / "vocab.txt");
-  const TextData loaded = open_text_data(corpus, {.vocabulary = folder / "vocab.txt", .samples = {.seq_length = 24}});
+  const TextData loaded =
+      open_text_data(corpus, {.vocabulary = Vocabulary::load(folder / "vocab.txt"), .samples = {.seq_length = 24}});
   EXPECT_EQ(loaded.train->corpus().tokens, learned.train->corpus().tokens);
   TANDEM_EXPECT_ERROR(open_text_data(read_text_corpus(folder.put("empty", "\n"))), "empty: holds no text");
 }

@@ -17,6 +17,8 @@ TEST(Vocabulary, Loads) {
   EXPECT_EQ(vocabulary.find(""), std::nullopt);
   EXPECT_EQ(vocabulary.token(3), "##b");
   EXPECT_EQ(vocabulary.special().all(), (std::array<std::int32_t, 5>{0, 4, 2, 7, 5}));
+  // An editor's byte order mark is no part of the first token.
+  EXPECT_EQ(Vocabulary::load(folder.put("marked", "\xef\xbb\xbf" + text)).token(0), "[PAD]");
   vocabulary.save(folder / "w");
   const Vocabulary again = Vocabulary::load(folder / "w");
   for (std::int64_t i = 0; i < 8; ++i) EXPECT_EQ(again.token(i), vocabulary.token(i));
@@ -41,7 +43,7 @@ TEST(Vocabulary, WrongFiles) {
   expect_contains(error(special + std::string("a\0b", 3)), "line 6: a token holds white space or a NUL byte");
   std::filesystem::resize_file(folder / "v", (64 << 20) + 1);
   expect_contains(error_of([&] { Vocabulary::load(folder / "v"); }),
-                  "67108865 bytes are no vocabulary, at most 67108864");
+                  "67108865 bytes are too many for a vocabulary, at most 67108864 are read");
   expect_contains(error_of([&] { Vocabulary::load(folder / "none"); }), "none: cannot be opened");
   expect_contains(error_of([&] { Vocabulary::load(folder.path()); }), "is not a regular file");
 }

@@ -90,7 +90,7 @@ TEST(WordPieceLearner, Alphabet) {
   const TextCorpus corpus = corpus_of({{"aab a \u4e2d \u00c4b", "zz"}});
   EXPECT_EQ(tokens_of(learn_vocabulary(corpus, {.size = 12, .min_frequency = 9, .alphabet = 2})),
             (std::vector<std::string>{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", "b", "##b"}));
-  const auto all = learn_vocabulary(corpus, {.size = 50, .lower_case = false});
+  const auto all = learn_vocabulary(corpus, {.size = 50, .words = kCased});
   EXPECT_TRUE(all.find("\u00c4") && all.find("##\u00c4") && all.find("##z") && all.find("\u4e2d"));
   EXPECT_FALSE(all.find("##\u4e2d"));  // it never has a neighbour
   EXPECT_EQ(learn_vocabulary(corpus_of({}), {.size = 9}).size(), 5);

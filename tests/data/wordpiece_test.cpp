@@ -33,8 +33,9 @@ TEST(WordPiece, IsBertTokenizerFast) {
   int special_cases = 0;
   for (const bool lower_case : {true, false}) {
     const std::string name = lower_case ? "uncased" : "cased";
-    const WordPiece ordinary(vocabulary, {.lower_case = lower_case});
-    const WordPiece special(vocabulary, {.lower_case = lower_case, .special_in_text = true});
+    const WordOptions words = lower_case ? kUncased : kCased;
+    const WordPiece ordinary(vocabulary, {.words = words});
+    const WordPiece special(vocabulary, {.words = words, .special_in_text = true});
     for (const auto& one : golden["cases"]) {
       const std::string text = one.contains("text") ? one["text"].get<std::string>() : from_hex(one["bytes"]);
       EXPECT_EQ(ordinary.encode(text), one[name].get<Ids>()) << name << ": " << one;

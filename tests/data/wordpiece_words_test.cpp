@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace tandem::data {
 namespace {
 
-std::string words(std::string_view text, bool lower_case = true) {
+std::string words(std::string_view text, const WordOptions& options = kUncased) {
   std::string result;
-  append_words(text, lower_case, &result);
+  append_words(text, options, &result);
   return result;
 }
 
@@ -25,6 +28,51 @@ TEST(WordPieceWords, CleansAndSplits) {
   EXPECT_EQ(words("a\u0378b"), "a\u0378b ");  // unassigned, perhaps only so far
 }
 
+// Of tokenizers' BertNormalizer and BertPreTokenizer: lower case, strip accents, Chinese characters, clean text.
+TEST(WordPieceWords, EachSwitchAlone) {
+  const std::string text =
+      "\u00c9a\u0301\u0130 \u4e2d\u6587b A\u200bB\x0b"
+      "C\xc2\x85"
+      "D\ufffd\x01"
+      "e\uac00\u1e9e\uf900!";
+  const std::vector<std::pair<WordOptions, std::string>> expected{
+      {{true, true, true, true}, "eai \u4e2d \u6587 b abcde\u1100\u1161\u00df \u8c48 ! "},
+      {{true, true, true, false},
+       "eai \u4e2d \u6587 b a\u200bb c d\ufffd\x01"
+       "e\u1100\u1161\u00df \u8c48 ! "},
+      {{true, true, false, true}, "eai \u4e2d\u6587b abcde\u1100\u1161\u00df\u8c48 ! "},
+      {{true, true, false, false},
+       "eai \u4e2d\u6587b a\u200bb c d\ufffd\x01"
+       "e\u1100\u1161\u00df\u8c48 ! "},
+      {{true, false, true, true}, "\u00e9a\u0301i\u0307 \u4e2d \u6587 b abcde\uac00\u00df \uf900 ! "},
+      {{true, false, true, false},
+       "\u00e9a\u0301i\u0307 \u4e2d \u6587 b a\u200bb c d\ufffd\x01"
+       "e\uac00\u00df \uf900 ! "},
+      {{true, false, false, true}, "\u00e9a\u0301i\u0307 \u4e2d\u6587b abcde\uac00\u00df\uf900 ! "},
+      {{true, false, false, false},
+       "\u00e9a\u0301i\u0307 \u4e2d\u6587b a\u200bb c d\ufffd\x01"
+       "e\uac00\u00df\uf900 ! "},
+      {{false, true, true, true}, "EaI \u4e2d \u6587 b ABCDe\u1100\u1161\u1e9e \u8c48 ! "},
+      {{false, true, true, false},
+       "EaI \u4e2d \u6587 b A\u200bB C D\ufffd\x01"
+       "e\u1100\u1161\u1e9e \u8c48 ! "},
+      {{false, true, false, true}, "EaI \u4e2d\u6587b ABCDe\u1100\u1161\u1e9e\u8c48 ! "},
+      {{false, true, false, false},
+       "EaI \u4e2d\u6587b A\u200bB C D\ufffd\x01"
+       "e\u1100\u1161\u1e9e\u8c48 ! "},
+      {{false, false, true, true}, "\u00c9a\u0301\u0130 \u4e2d \u6587 b ABCDe\uac00\u1e9e \uf900 ! "},
+      {{false, false, true, false},
+       "\u00c9a\u0301\u0130 \u4e2d \u6587 b A\u200bB C D\ufffd\x01"
+       "e\uac00\u1e9e \uf900 ! "},
+      {{false, false, false, true}, "\u00c9a\u0301\u0130 \u4e2d\u6587b ABCDe\uac00\u1e9e\uf900 ! "},
+      {{false, false, false, false},
+       "\u00c9a\u0301\u0130 \u4e2d\u6587b A\u200bB C D\ufffd\x01"
+       "e\uac00\u1e9e\uf900 ! "}};
+  for (const auto& [options, its_words] : expected)
+    EXPECT_EQ(words(text, options), its_words)
+        << options.lower_case << options.strip_accents << options.chinese_characters << options.clean_text;
+}
+
 TEST(WordPieceWords, LowerCaseStripsAccents) {
   EXPECT_EQ(words("\u00c9lan NA\u00cfVE \u1e9e\u00df"), "elan naive \u00df\u00df ");
   EXPECT_EQ(words("\u0130stanbul \u0131"), "istanbul \u0131 ");
@@ -40,8 +88,8 @@ TEST(WordPieceWords, LowerCaseStripsAccents) {
 }
 
 TEST(WordPieceWords, CasedKeepsThem) {
-  EXPECT_EQ(words("\u00c9lan e\u0301 \ud55c!", false), "\u00c9lan e\u0301 \ud55c ! ");
-  EXPECT_EQ(words("a\u4e2d\u6587b", false), "a \u4e2d \u6587 b ");
+  EXPECT_EQ(words("\u00c9lan e\u0301 \ud55c!", kCased), "\u00c9lan e\u0301 \ud55c ! ");
+  EXPECT_EQ(words("a\u4e2d\u6587b", kCased), "a \u4e2d \u6587 b ");
 }
 
 TEST(WordPieceWords, ChineseCharactersStandAlone) {

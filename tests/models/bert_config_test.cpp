@@ -49,6 +49,12 @@ TEST(BertConfig, LabelsOfAClassifier) {
   EXPECT_EQ(parse("{}").num_labels, 0);
   EXPECT_EQ(parse(R"({"num_labels": 5})").num_labels, 5);
   EXPECT_EQ(parse(R"({"id2label": {"0": "bad", "1": "good", "2": "best"}})").num_labels, 3);
+  const std::string names = R"({"id2label": {"0": "bad", "1": "good", "2": "best"}})";
+  expect_contains(to_json(parse(names), "BertForSequenceClassification"), "\"best\": 2");
+  EXPECT_EQ(error(R"({"num_labels": 2, "id2label": {"0": "a", "1": "b", "2": "c"}})"),
+            "c.json: \"num_labels\" is 2, but \"id2label\" has 3");
+  EXPECT_EQ(error(R"({"id2label": {"0": "a", "2": "b"}})"),
+            "c.json: \"id2label\" has no name for \"1\", needed are names for \"0\" to \"1\"");
   BertConfig config = bert_config("tiny");
   config.num_labels = 3;
   const std::string text = to_json(config, "BertForSequenceClassification");

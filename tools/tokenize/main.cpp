@@ -10,10 +10,10 @@
 
 #include "tandem/core/lines.h"
 #include "tandem/data/file.h"
+#include "tandem/data/tokenizer_files.h"
 #include "tandem/data/wordnet.h"
 #include "tandem/data/wordpiece.h"
 #include "tandem/data/wordpiece_learner.h"
-#include "tandem/data/wordpiece_words.h"
 #include "tools/exit.h"
 
 namespace tandem {
@@ -26,6 +26,8 @@ struct Options {
   std::int64_t size = 8192;
   Output output = Output::ids;
   bool cased = false, special = false;
+
+  const data::WordOptions& words() const { return cased ? data::kCased : data::kUncased; }
 };
 
 void print(const std::string& text) {
@@ -33,11 +35,11 @@ void print(const std::string& text) {
     core::fail("the output cannot be written");
 }
 
-std::string words_of(const std::string& text, bool lower_case) {
+std::string words_of(const std::string& text, const data::WordOptions& options) {
   std::string out, words;
   core::for_each_line(text, [&](std::string_view line) {
     words.clear();
-    data::append_words(line, lower_case, &words);
+    data::append_words(line, options, &words);
     if (!words.empty()) words.pop_back();
     (out += words) += '\n';
   });
@@ -64,7 +66,7 @@ std::string pieces_of(const std::string& text, const data::WordPiece& tokenizer,
 void run(const Options& options) {
   if (!options.learn.empty()) {
     const auto corpus = options.file == "wordnet" ? data::read_wordnet() : data::read_text_corpus(options.file);
-    const auto learned = data::learn_vocabulary(corpus, {.size = options.size, .lower_case = !options.cased});
+    const auto learned = data::learn_vocabulary(corpus, {.size = options.size, .words = options.words()});
     learned.save(options.learn);
     return print(
         fmt::format("{}: {} tokens from {} sentences\n", options.learn, learned.size(), corpus.sentences.size()));
@@ -73,17 +75,20 @@ void run(const Options& options) {
     if (!options.vocabulary.empty())
       fail_usage("--output words knows no vocabulary: leave out --vocab, or take --output tokens");
     if (options.special) fail_usage("--output words knows no tokens: leave out --special");
-    return print(words_of(data::read_file(options.file), !options.cased));
+    return print(words_of(data::read_file(options.file), options.words()));
   }
   if (options.vocabulary.empty()) fail_usage("--vocab is needed, or --learn, or --output words");
-  const data::WordPiece tokenizer(data::Vocabulary::load(options.vocabulary),
-                                  {.lower_case = !options.cased, .special_in_text = options.special});
+  data::TokenizerFile file = data::load_tokenizer(options.vocabulary, options.cased);
+  const data::WordPiece tokenizer(std::move(file.vocabulary),
+                                  {.words = file.words, .special_in_text = options.special});
   print(pieces_of(data::read_file(options.file), tokenizer, options.output == Output::ids));
 }
 
 void add_options(CLI::App& app, Options& options) {
   app.add_option("FILE", options.file, "text, in UTF-8; with --learn also the word wordnet")->required();
-  CLI::Option* vocabulary = app.add_option("--vocab", options.vocabulary, "vocab.txt: one token a line");
+  CLI::Option* vocabulary =
+      app.add_option("--vocab", options.vocabulary,
+                     "vocab.txt, one token a line, or a tokenizer.json; a tokenizer_config.json beside it counts, too");
   CLI::Option* output =
       app.add_option("--output", options.output, "ids, tokens, or words before they are cut into pieces")
           ->transform(CLI::CheckedTransformer(std::map<std::string, Output>{

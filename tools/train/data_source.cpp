@@ -68,14 +68,19 @@ auto naming_data(const Settings& settings, Open&& open) {
 }
 
 DataSource open_text(const Settings& settings, const data::TextCorpus& corpus) {
-  data::TextDataOptions options{.vocabulary = settings.vocab.value_or(""),
+  data::TextDataOptions options{.vocabulary = {},
                                 .vocabulary_size = bert_config_of(settings).vocab_size,
-                                .lower_case = !settings.cased,
+                                .words = settings.cased ? data::kCased : data::kUncased,
                                 .samples = {.seq_length = *settings.seq_length, .pairs = settings.sentence_pairs}};
+  if (settings.vocab) {
+    data::TokenizerFile given = data::load_tokenizer(*settings.vocab, settings.cased);
+    options.vocabulary = std::move(given.vocabulary);
+    options.words = given.words;
+  }
   data::TextData text = naming_data(settings, [&] { return data::open_text_data(corpus, options); });
   return {.train = std::move(text.train),
           .test = std::move(text.test),
-          .vocabulary = text.tokenizer.vocabulary(),
+          .tokenizer = data::TokenizerFile{text.tokenizer.vocabulary(), options.words},
           .unigram_entropy = text.unigram_entropy};
 }
 
@@ -107,12 +112,17 @@ DataSource open_any(const Settings& settings) {
           .class_names = {classes.begin(), classes.end()}};
 }
 
-std::string fingerprint_of(const DataSource& source) {
+std::uint64_t vocabulary_fingerprint(const DataSource& source) {
   std::uint64_t hash = core::fnv1a("");
+  if (!source.tokenizer) return hash;
+  const data::Vocabulary& vocabulary = source.tokenizer->vocabulary;
+  for (std::int64_t i = 0; i < vocabulary.size(); ++i) hash = core::fnv1a(vocabulary.token(i) + "\n", hash);
+  return hash;
+}
+
+std::string fingerprint_of(const DataSource& source) {
+  std::uint64_t hash = vocabulary_fingerprint(source);
   for (const std::string& name : source.class_names) hash = core::fnv1a(name + "\n", hash);
-  const auto& vocabulary = source.vocabulary;
-  for (std::int64_t i = 0; vocabulary && i < vocabulary->size(); ++i)
-    hash = core::fnv1a(vocabulary->token(i) + "\n", hash);
   const std::int64_t size = source.train->size(), samples[] = {0, size / 2, size - 1};
   const data::Batch batch = source.train->read(samples);
   for (const core::Tensor* tensor :
@@ -138,10 +148,15 @@ std::string DataSource::describe() const {
   if (const auto* images = labelled())
     return text_of + fmt::format(" {}, {} classes", images->sample_shape().str(), images->classes());
   text_of += fmt::format(" of {} tokens{}", text()->seq_length(), text()->pairs() ? " in pairs" : "");
-  if (vocabulary)
-    text_of +=
-        fmt::format(", vocabulary {}, unigram entropy {:.3f}", with_commas(vocabulary->size()), *unigram_entropy);
+  if (tokenizer)
+    text_of += fmt::format(", vocabulary {}, unigram entropy {:.3f}", with_commas(tokenizer->vocabulary.size()),
+                           *unigram_entropy);
   return text_of;
+}
+
+std::optional<std::string> vocabulary_hash(const DataSource& data) {
+  if (!data.tokenizer) return std::nullopt;
+  return fmt::format("{:016x}", vocabulary_fingerprint(data));
 }
 
 DataSource open_data(const Settings& settings) {

@@ -8,17 +8,17 @@
 
 #include "tandem/data/labelled_dataset.h"
 #include "tandem/data/text_dataset.h"
-#include "tandem/data/vocabulary.h"
+#include "tandem/data/tokenizer_files.h"
 #include "tools/train/settings.h"
 
 namespace tandem::train {
 
 struct DataSource {
   std::shared_ptr<const data::Dataset> train, test;
-  bool shuffle = true;                              ///< the training samples, anew each epoch
-  std::vector<std::string> class_names = {};        ///< by number; empty if nobody has said
-  std::optional<data::Vocabulary> vocabulary = {};  ///< of text that was tokenized here
-  std::optional<double> unigram_entropy = {};       ///< of its training part, nats: the loss of who knows no context
+  bool shuffle = true;                                ///< the training samples, anew each epoch
+  std::vector<std::string> class_names = {};          ///< by number; empty if nobody has said
+  std::optional<data::TokenizerFile> tokenizer = {};  ///< of text that was tokenized here
+  std::optional<double> unigram_entropy = {};         ///< of its training part, nats: the loss of who knows no context
   /// A hash of what samples mean: the vocabulary, and a few training samples as a model gets them. Ranks must have the
   /// same, and a run that goes on.
   std::string fingerprint = {};
@@ -30,6 +30,9 @@ struct DataSource {
   /// "60,000 training and 10,000 test samples [1, 28, 28], 10 classes"
   std::string describe() const;
 };
+
+/// A hash of the tokens and their numbers; none of data that were not tokenized here.
+std::optional<std::string> vocabulary_hash(const DataSource& data);
 
 /// `settings` are resolved. Throws Error where a file is missing or damaged, or there are no samples.
 /// tensors: test and train are the same rows. synthetic: a quarter as many test samples, of the same kind with other

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "tandem/core/ops/mixed_precision.h"
 #include "tools/train/format.h"
 
@@ -53,6 +55,18 @@ std::string describe_precision(const Settings& settings) {
   return "bf16 (this processor multiplies in float32 only: fp32 is faster)";
 }
 
+// Tokens that no text becomes.
+bool lower_cases_capitals(const data::TokenizerFile& tokenizer) {
+  if (!tokenizer.words.lower_case) return false;
+  std::int64_t capitals = 0;
+  for (std::int64_t number = 0; number < tokenizer.vocabulary.size(); ++number) {
+    const std::string& token = tokenizer.vocabulary.token(number);
+    const bool is_special = token.starts_with('[');
+    capitals += !is_special && std::any_of(token.begin(), token.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+  }
+  return capitals > tokenizer.vocabulary.size() / 20;
+}
+
 }  // namespace
 
 void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
@@ -60,8 +74,8 @@ void print_overview(const Settings& settings, const Ranks& ranks, const DataSour
   fmt::print("train\n");
   row("model", describe_model(settings, state));
   if (!state.left_out.empty()) row("weights", "not all: " + state.left_out);
-  if (settings.init_weights && data.vocabulary && !settings.vocab)
-    row("vocabulary", "learned from the text; weights that know another need it as --vocab");
+  if (data.tokenizer && lower_cases_capitals(*data.tokenizer))
+    row("vocabulary", "has capitals, but text is lower-cased: give --cased if it was made with capitals");
   row("data", describe_data(settings, data));
   if (settings.eval_only) {
     row("mode", "evaluation only");

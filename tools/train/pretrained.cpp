@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "tandem/data/file.h"
 #include "tandem/data/safetensors.h"
 #include "tandem/models/bert_heads.h"
 #include "tandem/models/bert_weights.h"
 #include "tools/train/adapted_weights.h"
+#include "tools/train/bert_settings.h"
+#include "tools/train/class_names.h"
 #include "tools/train/pretrained_folder.h"
 
 namespace tandem::train {
@@ -15,18 +18,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kVocabularyKey = "vocabulary";
+
 // Behind the encoder: what a task of its own may have, and another may lack.
 bool is_head(const std::string& name) {
   return name.starts_with("cls.") || name.starts_with("classifier.") || name.find("pooler.") != name.npos;
 }
 
-std::string load_bert(nn::Module& model, const core::StateDict& file) {
+// Parts that the weights lack were drawn: to evaluate them would tell nothing. Hidden states do not need "cls.".
+void check_complete(const Settings& settings, const nn::NameDifference& difference) {
+  if (!settings.eval_only) return;
+  for (const std::string& name : difference.missing)
+    if (!name.starts_with("cls.") || !settings.save_outputs)
+      core::fail("--eval-only needs all weights of the model; {}", difference.str());
+}
+
+std::string load_bert(const Settings& settings, nn::Module& model, const core::StateDict& file) {
   const core::StateDict renamed = models::with_names_of(model, file);
   const nn::NameDifference difference = model.load_matching(renamed);
   const auto all_heads = [](const std::vector<std::string>& names) {
     return std::all_of(names.begin(), names.end(), is_head);
   };
   if (!all_heads(difference.missing) || !all_heads(difference.unexpected)) core::fail("{}", difference.str());
+  check_complete(settings, difference);
   return difference.empty() ? "" : difference.str();
 }
 
@@ -55,6 +69,7 @@ std::string config_of(nn::Module& model) {
   if (auto* classifier = dynamic_cast<models::BertForSequenceClassification*>(&model)) {
     models::BertConfig config = classifier->bert().config();
     config.num_labels = classifier->labels();
+    if (std::ssize(config.label_names) != config.num_labels) config.label_names.clear();
     return models::to_json(config, "BertForSequenceClassification");
   }
   auto& pre_training = dynamic_cast<models::BertForPreTraining&>(model);
@@ -62,32 +77,69 @@ std::string config_of(nn::Module& model) {
                          pre_training.has_next_sentence() ? "BertForPreTraining" : "BertForMaskedLM");
 }
 
-// What the model's tokens mean goes with it.
+// What the model's tokens mean goes with it: the data's words, else the files that came with its first weights.
 void save_vocabulary(const fs::path& folder, const Settings& settings, const DataSource& data) {
-  const auto earlier = file_in_folder(settings.init_weights, kVocabularyFile);
-  if (data.vocabulary) {
-    data.vocabulary->save(folder / kVocabularyFile);
-    data::write_file_atomically(folder / kTokenizerFile, tokenizer_config(settings.cased));
-  } else if (earlier && !fs::equivalent(*settings.init_weights, folder)) {
-    data::write_file_atomically(folder / kVocabularyFile, data::read_file(*earlier));
-    if (const auto tokenizer = file_in_folder(settings.init_weights, kTokenizerFile))
-      data::write_file_atomically(folder / kTokenizerFile, data::read_file(*tokenizer));
-  } else if (!earlier) {
-    fs::remove(folder / kVocabularyFile);
-    fs::remove(folder / kTokenizerFile);
+  if (data.tokenizer) return data::save_tokenizer(folder, *data.tokenizer);
+  std::error_code error;
+  if (settings.init_weights && fs::equivalent(*settings.init_weights, folder, error)) return;
+  for (const char* name : {data::kVocabularyFile, data::kTokenizerFile, data::kTokenizerConfigFile}) {
+    if (const auto earlier = file_in_folder(settings.init_weights, name))
+      data::write_file_atomically(folder / name, data::read_file(*earlier));
+    else
+      fs::remove(folder / name);
   }
+}
+
+// The same matrices compute something else with other heads, activations or eps.
+void check_config(const Settings& settings) {
+  const auto file = file_in_folder(settings.init_weights, kConfigFile);
+  if (!file) return;
+  const auto parsed = [](const models::BertConfig& config) {
+    return nlohmann::json::parse(models::to_json(config, ""));
+  };
+  const auto theirs = parsed(models::parse_bert_config(data::read_file(*file), *file));
+  const auto ours = parsed(bert_config_of(settings));
+  for (const char* key : {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+                          "max_position_embeddings", "type_vocab_size", "pad_token_id", "hidden_act", "layer_norm_eps"})
+    if (theirs.at(key) != ours.at(key))
+      core::fail("--init-weights {}: its {} says \"{}\": {}, but {} says {}; --model bert alone takes the folder's",
+                 *settings.init_weights, kConfigFile, key, theirs.at(key).dump(),
+                 settings.model_config ? "--model-config " + *settings.model_config : "--model " + settings.model,
+                 ours.at(key).dump());
+}
+
+// Rows of the embeddings are the words that the weights were trained with, and no others.
+void check_vocabulary(const Settings& settings, const DataSource& data, const data::Metadata& metadata) {
+  const auto known = vocabulary_hash(data);
+  if (!known) return;
+  const auto said = metadata.find(kVocabularyKey);
+  if (said == metadata.end() && !settings.vocab)
+    core::fail(
+        "does not say which words its embeddings are, and --data {} would be cut by a new vocabulary: give --vocab",
+        *settings.data);
+  if (said != metadata.end() && said->second != *known)
+    core::fail("was trained with another vocabulary than {}",
+               settings.vocab ? "--vocab " + *settings.vocab : "the one that --data " + *settings.data + " gives");
 }
 
 }  // namespace
 
-std::string load_initial_weights(const Settings& settings, nn::Module& model) {
+data::Metadata weights_metadata(const Settings& settings, const DataSource& data) {
+  data::Metadata metadata = class_names_metadata(settings, data);
+  if (const auto hash = vocabulary_hash(data)) metadata[kVocabularyKey] = *hash;
+  return metadata;
+}
+
+std::string load_initial_weights(const Settings& settings, const DataSource& data, nn::Module& model) {
   const std::string& given = *settings.init_weights;
   if (fs::is_directory(given) && !file_in_folder(given, kWeightsFile))
     core::fail("--init-weights {}: has no {}", given, kWeightsFile);
   const std::string file = file_in_folder(given, kWeightsFile).value_or(given);
+  if (is_bert(settings)) check_config(settings);
   data::TensorMap weights;
+  data::Metadata metadata;
   try {
-    weights = data::load_safetensors(file);
+    weights = data::load_safetensors(file, &metadata);
   } catch (const core::Error& error) {
     core::fail("--init-weights {}", error.what());
   }
@@ -95,8 +147,13 @@ std::string load_initial_weights(const Settings& settings, nn::Module& model) {
   if (settings.eval_only && !settings.resume && !adapted.new_head.empty())
     core::fail("--init-weights {}: cannot be evaluated on --data {}: {}", file, *settings.data, adapted.new_head);
   try {
+    check_vocabulary(settings, data, metadata);
+  } catch (const core::Error& error) {
+    core::fail("--init-weights {}: {}", file, error.what());
+  }
+  try {
     if (is_bert(settings)) {
-      const std::string left_out = load_bert(model, adapted.state);
+      const std::string left_out = load_bert(settings, model, adapted.state);
       return adapted.new_head + (adapted.new_head.empty() || left_out.empty() ? "" : "; ") + left_out;
     }
     model.load_state_dict(adapted.state);
@@ -110,7 +167,9 @@ std::string load_initial_weights(const Settings& settings, nn::Module& model) {
 void save_pretrained(const std::string& folder, const Settings& settings, const DataSource& data, nn::Module& model) {
   const fs::path path = folder;
   fs::create_directories(path);
-  data::save_safetensors(path / kWeightsFile, model.state_dict(), {{"format", "pt"}});
+  data::Metadata metadata = weights_metadata(settings, data);
+  metadata["format"] = "pt";
+  data::save_safetensors(path / kWeightsFile, model.state_dict(), metadata);
   data::write_file_atomically(path / kConfigFile, config_of(model));
   save_vocabulary(path, settings, data);
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tandem/data/safetensors.h"
 #include "tandem/nn/module.h"
 #include "tools/train/data_source.h"
 #include "tools/train/settings.h"
@@ -11,12 +12,16 @@ namespace tandem::train {
 
 /// Loads what --init-weights names into the model. A head that is missing or for another number of classes is left as
 /// it began, as are a BERT's other heads; everything else must be there under PyTorch's names (adapted_weights.h).
-/// Returns what was left out, for the user to read, or "". Throws Error naming the file if it does not fit, or if a new
-/// head would be evaluated.
-std::string load_initial_weights(const Settings& settings, nn::Module& model);
+/// Returns what was left out, for the user to read, or "". Throws Error naming the file if it does not fit, was trained
+/// with other words than the data's, or lacks what --eval-only would evaluate.
+std::string load_initial_weights(const Settings& settings, const DataSource& data, nn::Module& model);
+
+/// What weights are saved with: the names of classes (class_names.h), and "vocabulary", a hash of the words of the
+/// embeddings, if the data are text.
+data::Metadata weights_metadata(const Settings& settings, const DataSource& data);
 
 /// Writes a BERT into the folder, which is made where it is missing: each file whole or not at all. The vocabulary is
-/// the data's, else that of --init-weights; where there is neither, one that lies there from before is removed.
+/// the data's, else that of --init-weights; if there is neither, one that lies there from before is removed.
 void save_pretrained(const std::string& folder, const Settings& settings, const DataSource& data, nn::Module& model);
 
 }  // namespace tandem::train

@@ -7,7 +7,6 @@
 #include "tandem/data/safetensors.h"
 #include "tandem/distributed/error.h"
 #include "tools/train/bert_settings.h"
-#include "tools/train/class_names.h"
 #include "tools/train/forced_end.h"
 #include "tools/train/overview.h"
 #include "tools/train/pretrained.h"
@@ -146,7 +145,7 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
       trainer.save_checkpoint();
     }
     if (settings.save_weights)
-      data::save_safetensors(*settings.save_weights, state.model().state_dict(), class_names_metadata(settings, data));
+      data::save_safetensors(*settings.save_weights, state.model().state_dict(), weights_metadata(settings, data));
     if (settings.save_model) save_pretrained(*settings.save_model, settings, data, state.model());
     if (settings.save_grads) save_gradients(*settings.save_grads, state.model());
     const bool is_due = settings.eval_only || (has_trained && settings.eval_every != 0 && !trainer.is_evaluated());

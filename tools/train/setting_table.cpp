@@ -177,7 +177,8 @@ void add_model_and_length(Table& table, Settings& s) {
   table.row("image-size", s.image_size, between(1, 4096),
             "Height and width of images from imagefolder or synthetic [224]");
   table.row("seq-length", s.seq_length, between(2, 1 << 20), "Tokens of a sample of text [128]");
-  table.row("vocab", s.vocab, path("a file"), "BERT's vocab.txt [learned from the text]");
+  table.row("vocab", s.vocab, path("a file"),
+            "BERT's words: vocab.txt or tokenizer.json [of a folder as --init-weights; else learned from the text]");
   table.row("cased", s.cased, on_or_off(), "The vocabulary tells upper from lower case, and accents");
   table.row("sentence-pairs", s.sentence_pairs, on_or_off(),
             "Samples are two sentences; BERT also tells whether the second follows the first");
@@ -280,9 +281,10 @@ void add_files(Table& table, Settings& s) {
             "Parameters that are not trained, by their names or their modules', e.g. conv1,bn1,layer* (* is any text); "
             "batch norms among them keep their statistics");
   table.row("save-weights", s.save_weights, path("a file"), "Weights at the end, with the names of the classes");
-  table.row("save-model", s.save_model, path("a folder"),
-            "A BERT as Hugging Face's from_pretrained takes it: config.json, model.safetensors, vocab.txt, "
-            "tokenizer_config.json");
+  table.row(
+      "save-model", s.save_model, path("a folder"),
+      "A BERT as Hugging Face's from_pretrained takes it: config.json, model.safetensors, tokenizer.json, vocab.txt, "
+      "tokenizer_config.json");
   table.row("save-grads", s.save_grads, path("a file"), "Gradients of the last update, as the optimizer got them");
   table.row("eval-only", s.eval_only, on_or_off(), "Only evaluate, on the test data");
   table.row("save-outputs", s.save_outputs, path("a file"),

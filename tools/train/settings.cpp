@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tandem/data/fashion_mnist.h"
+#include "tandem/data/tokenizer_files.h"
 #include "tandem/data/wordnet.h"
 #include "tools/train/pretrained_folder.h"
 
@@ -74,6 +75,16 @@ void resolve_images(Settings& s) {
   if (is_resnet(s) && !s.stem && kind != "tensors") s.stem = usual_stem(s.image_size.value_or(28));
 }
 
+// Its words are what rows of the embeddings mean: others would make them nonsense.
+std::optional<std::string> vocabulary_of_weights(const std::string& weights) {
+  if (!file_in_folder(weights, kWeightsFile)) return std::nullopt;
+  const auto file = data::tokenizer_in_folder(weights);
+  if (!file)
+    fail_usage("--init-weights {}: has neither {} nor {}, so which words its embeddings are is not known; give --vocab",
+               weights, data::kTokenizerFile, data::kVocabularyFile);
+  return file->string();
+}
+
 void resolve_text(Settings& s) {
   const std::string kind = data_name(*s.data).kind;
   const bool is_corpus = is_one_of(kind, {"text", "wordnet"});
@@ -86,11 +97,8 @@ void resolve_text(Settings& s) {
   if (is_sampled && *s.seq_length < least)
     fail_usage("--seq-length {} has no room for text{}, needed {} or more", *s.seq_length,
                s.sentence_pairs ? " in pairs" : "", least);
-  if (is_corpus && !s.vocab) {
-    s.vocab = file_in_folder(s.init_weights, kVocabularyFile);
-    const auto tokenizer = file_in_folder(s.init_weights, kTokenizerFile);
-    if (s.vocab && tokenizer && says_cased(*tokenizer)) s.cased = true;
-  }
+  if (is_corpus && !s.vocab && s.init_weights) s.vocab = vocabulary_of_weights(*s.init_weights);
+  if (is_corpus && s.vocab) s.cased = !data::load_tokenizer(*s.vocab, s.cased).words.lower_case;
   if (s.vocab && !is_corpus) fail_usage("--vocab is for --data text and wordnet, not for --data {}", *s.data);
   if (s.cased && !is_corpus) fail_usage("--cased is for --data text and wordnet, not for --data {}", *s.data);
 }
@@ -153,7 +161,8 @@ std::vector<std::pair<const char*, std::string>> files_of(const Settings& s) {
   add("--save-grads", s.save_grads);
   add("--save-outputs", s.save_outputs);
   if (s.save_model)
-    for (const char* name : {kConfigFile, kWeightsFile, kVocabularyFile, kTokenizerFile})
+    for (const char* name :
+         {kConfigFile, kWeightsFile, data::kVocabularyFile, data::kTokenizerFile, data::kTokenizerConfigFile})
       files.emplace_back("--save-model", *s.save_model + "/" + name);
   if (s.out)
     for (const char* name : {"config.json", "metrics.jsonl"}) files.emplace_back("--out", *s.out + "/" + name);

@@ -80,7 +80,7 @@ Length run_length(const Settings& settings, int ranks, std::int64_t samples) {
 TrainingState initial_state(const Settings& settings, const DataSource& data, const Length& length) {
   TrainingState state{.task = make_task(settings, data), .optimizer = {}, .schedule = {}, .position = {}};
   if (settings.dropout) set_dropout(state.model(), *settings.dropout);
-  if (settings.init_weights) state.left_out = load_initial_weights(settings, state.model());
+  if (settings.init_weights) state.left_out = load_initial_weights(settings, data, state.model());
   if (settings.freeze) freeze(state.model(), *settings.freeze);
   state.optimizer = make_optimizer(settings, state.model());
   state.schedule = make_schedule(settings, length, *state.optimizer);
