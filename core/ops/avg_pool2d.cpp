@@ -13,16 +13,12 @@ PoolWindows windows_of(const char* op, const Shape& x, const Pool2dOptions& opti
   return windows;
 }
 
-MemoryFormat format_of(const Tensor& x) {
-  return x.is_channels_last() ? MemoryFormat::channels_last : MemoryFormat::contiguous;
-}
-
 Tensor forward(const Tensor& x, const PoolWindows& windows) {
-  const MemoryFormat format = format_of(x);
+  const MemoryFormat format = pool_format(x);
   Tensor y = Tensor::empty({x.shape()[0], x.shape()[1], std::ssize(windows.rows), std::ssize(windows.columns)},
                            {.dtype = x.dtype(), .device = x.device(), .format = format});
   if (y.numel() == 0) return y;
-  TANDEM_DISPATCH("avg_pool2d", x.device(), avg_pool2d, x.contiguous(format), windows, y);
+  TANDEM_DISPATCH("avg_pool2d", x.device(), avg_pool2d, x.contiguous(format), windows, format, y);
   return y;
 }
 
@@ -30,10 +26,10 @@ Tensor backward(const char* op, const Tensor& dy, const Shape& input_shape, cons
   const Shape wanted{input_shape[0], input_shape[1], std::ssize(windows.rows), std::ssize(windows.columns)};
   if (dy.shape() != wanted)
     fail("{}: dy {} must be {} for x {}", op, dy.shape().str(), wanted.str(), input_shape.str());
-  const MemoryFormat format = format_of(dy);
+  const MemoryFormat format = pool_format(dy);
   Tensor dx = Tensor::empty(input_shape, {.dtype = dy.dtype(), .device = dy.device(), .format = format});
   if (dx.numel() == 0) return dx;
-  TANDEM_DISPATCH("avg_pool2d_backward", dy.device(), avg_pool2d_backward, dy.contiguous(format), windows, dx);
+  TANDEM_DISPATCH("avg_pool2d_backward", dy.device(), avg_pool2d_backward, dy.contiguous(format), windows, format, dx);
   return dx;
 }
 

@@ -17,9 +17,9 @@ Tensor adaptive_avg_pool2d(const Tensor& x, std::array<std::int64_t, 2> output);
 Tensor adaptive_avg_pool2d_backward(const Tensor& dy, const Shape& input_shape);
 
 namespace cpu {
-// All tensors of a call are dense and of one memory order.
-void avg_pool2d(const Tensor& x, const PoolWindows& windows, Tensor& output);
-void avg_pool2d_backward(const Tensor& dy, const PoolWindows& windows, Tensor& dx);
+// All tensors of a call are dense and in the memory order `format`.
+void avg_pool2d(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output);
+void avg_pool2d_backward(const Tensor& dy, const PoolWindows& windows, MemoryFormat format, Tensor& dx);
 }  // namespace cpu
 
 }  // namespace tandem::core

@@ -5,18 +5,15 @@
 namespace tandem::core {
 namespace {
 
-MemoryFormat format_of(const Tensor& x) {
-  return x.is_channels_last() ? MemoryFormat::channels_last : MemoryFormat::contiguous;
-}
-
 MaxPool2dResult forward(const Tensor& x, const PoolWindows& windows) {
-  const MemoryFormat format = format_of(x);
+  const MemoryFormat format = pool_format(x);
   const Shape shape{x.shape()[0], x.shape()[1], std::ssize(windows.rows), std::ssize(windows.columns)};
   const DType index = windows.widest() * windows.highest() <= 256 ? DType::uint8 : DType::int32;
   MaxPool2dResult result{Tensor::empty(shape, {.dtype = x.dtype(), .device = x.device(), .format = format}),
                          Tensor::empty(shape, {.dtype = index, .device = x.device(), .format = format})};
   if (result.output.numel() == 0) return result;
-  TANDEM_DISPATCH("max_pool2d", x.device(), max_pool2d, x.contiguous(format), windows, result.output, result.indices);
+  TANDEM_DISPATCH("max_pool2d", x.device(), max_pool2d, x.contiguous(format), windows, format, result.output,
+                  result.indices);
   return result;
 }
 
@@ -28,11 +25,11 @@ Tensor backward(const char* op, const Tensor& dy, const Tensor& indices, const S
          input_shape.str());
   const DType index = windows.widest() * windows.highest() <= 256 ? DType::uint8 : DType::int32;
   if (indices.dtype() != index) fail("{}: indices are {}, not {}", op, name(indices.dtype()), name(index));
-  const MemoryFormat format = format_of(indices);
+  const MemoryFormat format = pool_format(indices);
   Tensor dx = Tensor::empty(input_shape, {.dtype = dy.dtype(), .device = dy.device(), .format = format});
   if (dx.numel() == 0) return dx;
   TANDEM_DISPATCH("max_pool2d_backward", dy.device(), max_pool2d_backward, dy.contiguous(format),
-                  indices.contiguous(format), windows, dx);
+                  indices.contiguous(format), windows, format, dx);
   return dx;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "tandem/core/ops/pool_windows.h"
-#include "tandem/core/tensor.h"
 
 namespace tandem::core {
 
@@ -26,9 +25,10 @@ MaxPool2dResult adaptive_max_pool2d(const Tensor& x, std::array<std::int64_t, 2>
 Tensor adaptive_max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Shape& input_shape);
 
 namespace cpu {
-// All tensors of a call are dense and of one memory order.
-void max_pool2d(const Tensor& x, const PoolWindows& windows, Tensor& output, Tensor& indices);
-void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const PoolWindows& windows, Tensor& dx);
+// All tensors of a call are dense and in the memory order `format`.
+void max_pool2d(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output, Tensor& indices);
+void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const PoolWindows& windows, MemoryFormat format,
+                         Tensor& dx);
 }  // namespace cpu
 
 }  // namespace tandem::core

@@ -23,6 +23,10 @@ std::int64_t PoolWindows::widest() const { return longest(columns); }
 std::int64_t PoolWindows::highest() const { return longest(rows); }
 bool PoolWindows::disjoint() const { return are_disjoint(rows) && are_disjoint(columns); }
 
+MemoryFormat pool_format(const Tensor& tensor) {
+  return tensor.is_channels_last() ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+}
+
 PoolWindows pool_windows(const char* op, const Shape& x, const Pool2dOptions& options) {
   if (x.rank() != 4) fail("{}: x [N, C, H, W] is needed, got {}", op, x.str());
   PoolWindows windows;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tandem/core/shape.h"
+#include "tandem/core/tensor.h"
 
 namespace tandem::core {
 
@@ -33,6 +33,10 @@ struct PoolWindows {
   /// No input place is seen twice.
   bool disjoint() const;
 };
+
+/// The memory order in which `tensor` is pooled. An operator asks once and tells its kernel: a tensor with H = W = 1 is
+/// in both orders, its copy or its gradient perhaps in one, so that asking twice gives two answers.
+MemoryFormat pool_format(const Tensor& tensor);
 
 /// Of an input [N, C, H, W]; sizes as in PyTorch. Throws naming `op` where options do not fit the shape.
 PoolWindows pool_windows(const char* op, const Shape& x, const Pool2dOptions& options);

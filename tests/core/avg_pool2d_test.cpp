@@ -48,6 +48,13 @@ const std::vector<Case> kCases{
     {{2, 4, 7, 7}, {.kernel = {2, 2}, .ceil_mode = true}, {4, 4}},
     {{1, 2, 5, 5}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}, {3, 3}},
     {{1, 1, 1, 1}, {.kernel = {1, 1}}, {1, 1}},
+    // One place high, or wide, or both: in several memory orders at once.
+    {{2, 3, 1, 1}, {.kernel = {1, 1}}, {1, 1}},
+    {{2, 3, 1, 1}, {.kernel = {2, 2}, .stride = {1, 1}, .padding = {1, 1}}, {2, 2}},
+    {{2, 35, 1, 1}, {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 1}}, {1, 1}},
+    {{2, 3, 5, 1}, {.kernel = {2, 1}, .stride = {1, 1}}, {4, 1}},
+    {{2, 3, 1, 4}, {.kernel = {2, 3}, .stride = {1, 1}, .padding = {1, 1}}, {2, 4}},
+    {{2, 5, 2, 2}, {.kernel = {2, 2}}, {1, 1}},
     {{0, 3, 4, 4}, {.kernel = {2, 2}}, {2, 2}},
 };
 
@@ -88,6 +95,11 @@ TEST(AdaptiveAvgPool2d, AgreesWithReference) {
                                                                       {{2, 40, 7, 7}, {1, 1}},
                                                                       {{1, 2, 3, 3}, {5, 4}},
                                                                       {{1, 2, 6, 6}, {3, 3}},
+                                                                      {{2, 3, 1, 1}, {1, 1}},
+                                                                      {{2, 3, 1, 1}, {2, 2}},
+                                                                      {{2, 35, 1, 1}, {3, 1}},
+                                                                      {{2, 3, 4, 1}, {2, 3}},
+                                                                      {{2, 3, 1, 4}, {1, 2}},
                                                                       {{0, 2, 6, 6}, {3, 3}}}) {
         const auto spans = [](std::int64_t n, std::int64_t count) {
           std::vector<Span> result;

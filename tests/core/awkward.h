@@ -74,9 +74,9 @@ inline Tensor with_gaps(const Tensor& x, int dim) {
   return poison(wide, x.dtype()).slice(dim, std::min<std::int64_t>(1, size), 2 * size, 2).copy_from(x);
 }
 
-enum class Layout { contiguous, channels_last, transposed, stepped, offset };
-inline const std::vector<Layout> kLayouts{Layout::contiguous, Layout::channels_last, Layout::transposed,
-                                          Layout::stepped, Layout::offset};
+enum class Layout { contiguous, channels_last, transposed, stepped, stepped_channels, offset };
+inline const std::vector<Layout> kLayouts{Layout::contiguous, Layout::channels_last,    Layout::transposed,
+                                          Layout::stepped,    Layout::stepped_channels, Layout::offset};
 
 /// `x` itself where the layout needs more dimensions than it has.
 inline Tensor laid_out(const Tensor& x, Layout layout) {
@@ -86,6 +86,7 @@ inline Tensor laid_out(const Tensor& x, Layout layout) {
     case Layout::channels_last: return rank == 4 ? x.contiguous(MemoryFormat::channels_last) : x;
     case Layout::transposed: return rank < 2 ? x : exchanged(x, -1, -2);
     case Layout::stepped: return rank < 1 ? x : with_gaps(x, -1);
+    case Layout::stepped_channels: return rank < 2 ? x : with_gaps(x, 1);
     case Layout::offset: {
       if (rank < 1) return x;
       Shape longer = x.shape();

@@ -26,6 +26,13 @@ const std::vector<Case> kCases{
     {{1, 2, 5, 5}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}, {1, 2, 3, 3}},
     {{1, 2, 3, 3}, {.kernel = {2, 2}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}, {1, 2, 2, 2}},
     {{1, 1, 1, 1}, {.kernel = {1, 1}}, {1, 1, 1, 1}},
+    // One place high, or wide, or both: in several memory orders at once.
+    {{2, 3, 1, 1}, {.kernel = {1, 1}}, {2, 3, 1, 1}},
+    {{2, 3, 1, 1}, {.kernel = {2, 2}, .stride = {1, 1}, .padding = {1, 1}}, {2, 3, 2, 2}},
+    {{2, 35, 1, 1}, {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 1}}, {2, 35, 1, 1}},
+    {{2, 3, 5, 1}, {.kernel = {2, 1}, .stride = {1, 1}}, {2, 3, 4, 1}},
+    {{2, 3, 1, 4}, {.kernel = {2, 3}, .stride = {1, 1}, .padding = {1, 1}}, {2, 3, 2, 4}},
+    {{2, 5, 2, 2}, {.kernel = {2, 2}}, {2, 5, 1, 1}},
     {{1, 3, 20, 20}, {.kernel = {17, 17}, .stride = {1, 1}}, {1, 3, 4, 4}},
     {{0, 3, 4, 4}, {.kernel = {2, 2}}, {0, 3, 2, 2}},
 };
@@ -107,6 +114,11 @@ TEST(AdaptiveMaxPool2d, AgreesWithReference) {
                                                                       {{2, 40, 6, 6}, {1, 1}},
                                                                       {{1, 2, 3, 3}, {5, 4}},
                                                                       {{1, 2, 6, 6}, {3, 3}},
+                                                                      {{2, 3, 1, 1}, {1, 1}},
+                                                                      {{2, 3, 1, 1}, {2, 2}},
+                                                                      {{2, 35, 1, 1}, {3, 1}},
+                                                                      {{2, 3, 4, 1}, {2, 3}},
+                                                                      {{2, 3, 1, 4}, {1, 2}},
                                                                       {{0, 2, 6, 6}, {3, 3}}}) {
         const Tensor x = laid_out(numbers(shape, dtype), layout);
         const Tensor dy = laid_out(numbers({shape[0], shape[1], size[0], size[1]}, dtype, 2), layout);

@@ -41,8 +41,8 @@ void window_mean(const PoolWindows& windows, const PoolSpan& rows, const PoolSpa
 
 }  // namespace
 
-void avg_pool2d(const Tensor& x, const PoolWindows& windows, Tensor& output) {
-  const Planes planes = planes_of(x);
+void avg_pool2d(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output) {
+  const Planes planes = planes_of(x.shape(), format);
   const std::int64_t oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   visit_floating("avg_pool2d", x.dtype(), [&]<class T>() {
     using Sum = compute_t<T>;
@@ -67,8 +67,8 @@ void avg_pool2d(const Tensor& x, const PoolWindows& windows, Tensor& output) {
   });
 }
 
-void avg_pool2d_backward(const Tensor& dy, const PoolWindows& windows, Tensor& dx) {
-  const Planes planes = planes_of(dx);
+void avg_pool2d_backward(const Tensor& dy, const PoolWindows& windows, MemoryFormat format, Tensor& dx) {
+  const Planes planes = planes_of(dx.shape(), format);
   const std::int64_t oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   visit_floating("avg_pool2d_backward", dy.dtype(), [&]<class T>() {
     using Sum = compute_t<T>;

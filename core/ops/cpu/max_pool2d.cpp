@@ -50,8 +50,8 @@ void visit_index(DType dtype, F&& f) {
 }
 
 template <class T, class Index>
-void forward(const Tensor& x, const PoolWindows& windows, Tensor& output, Tensor& indices) {
-  const Planes planes = planes_of(x);
+void forward(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output, Tensor& indices) {
+  const Planes planes = planes_of(x.shape(), format);
   const std::int64_t pitch = windows.widest(), oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   const T* from = x.data<T>();
   T* to = output.mutable_data<T>();
@@ -68,9 +68,9 @@ void forward(const Tensor& x, const PoolWindows& windows, Tensor& output, Tensor
 }
 
 template <class T, class Index>
-void backward(const Tensor& dy, const Tensor& indices, const PoolWindows& windows, Tensor& dx) {
+void backward(const Tensor& dy, const Tensor& indices, const PoolWindows& windows, MemoryFormat format, Tensor& dx) {
   using Sum = compute_t<T>;
-  const Planes planes = planes_of(dx);
+  const Planes planes = planes_of(dx.shape(), format);
   const std::int64_t pitch = windows.widest(), oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   const T* from = dy.data<T>();
   const Index* places = indices.data<Index>();
@@ -107,15 +107,16 @@ void backward(const Tensor& dy, const Tensor& indices, const PoolWindows& window
 
 }  // namespace
 
-void max_pool2d(const Tensor& x, const PoolWindows& windows, Tensor& output, Tensor& indices) {
+void max_pool2d(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output, Tensor& indices) {
   visit_floating("max_pool2d", x.dtype(), [&]<class T>() {
-    visit_index(indices.dtype(), [&]<class Index>() { forward<T, Index>(x, windows, output, indices); });
+    visit_index(indices.dtype(), [&]<class Index>() { forward<T, Index>(x, windows, format, output, indices); });
   });
 }
 
-void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const PoolWindows& windows, Tensor& dx) {
+void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const PoolWindows& windows, MemoryFormat format,
+                         Tensor& dx) {
   visit_floating("max_pool2d_backward", dy.dtype(), [&]<class T>() {
-    visit_index(indices.dtype(), [&]<class Index>() { backward<T, Index>(dy, indices, windows, dx); });
+    visit_index(indices.dtype(), [&]<class Index>() { backward<T, Index>(dy, indices, windows, format, dx); });
   });
 }
 

@@ -17,9 +17,9 @@ struct Planes {
 };
 
 /// (N, C) in channels-last order, (N * C, 1) in contiguous order.
-inline Planes planes_of(const Tensor& t) {
-  const std::int64_t n = t.shape()[0], c = t.shape()[1];
-  return t.is_channels_last() ? Planes{n, c} : Planes{n * c, 1};
+inline Planes planes_of(const Shape& shape, MemoryFormat format) {
+  const std::int64_t n = shape[0], c = shape[1];
+  return format == MemoryFormat::channels_last ? Planes{n, c} : Planes{n * c, 1};
 }
 
 /// Values handled together: their running results stay in registers.
