@@ -83,6 +83,7 @@ std::optional<Window> Loader::next_window() {
     window.rows += item->rows;
   }
   if (window.micro_batches.empty()) return std::nullopt;
+  window.row_weight = sampler_.options().world_size / static_cast<double>(window.rows);
   position_.micro_step += static_cast<std::int64_t>(window.micro_batches.size());
   return window;
 }

@@ -31,6 +31,9 @@ struct LoaderOptions {
 struct Window {
   std::vector<Batch> micro_batches;
   std::int64_t rows = 0;  ///< of all ranks and micro-steps together
+  /// world size / rows, 1 / rows for a single rank: what a row's loss counts. Sums of losses times it, added up over the
+  /// micro-batches and averaged over the ranks, as DistributedDataParallel does, are the mean over all rows.
+  double row_weight = 0;
 };
 
 /// One thread at a time may use it. Destruction at any moment is fine.

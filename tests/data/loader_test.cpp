@@ -84,6 +84,7 @@ TEST(Loader, ARankWithoutRowsHasAnEmptyBatch) {
   ASSERT_TRUE(window);
   ASSERT_EQ(window->micro_batches.size(), 2u);
   EXPECT_EQ(window->rows, 5);
+  EXPECT_EQ(window->row_weight, 4. / 5);
   EXPECT_EQ(window->micro_batches[1].input.shape(), (core::Shape{0, 2}));
   EXPECT_EQ(window->micro_batches[1].target.shape(), (core::Shape{0}));
 }

@@ -1,5 +1,5 @@
 # Installs the build tree into an empty prefix, then configures, builds and runs the outside project of this folder against it.
-# Variables: build (the build tree), generator, compiler, build_type, flags (the sanitizer's, which a user of such libraries needs).
+# Variables: build (the build tree), generator, compiler, snippets (README's), build_type, flags (the sanitizer's, which a user of such libraries needs).
 get_filename_component(source ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
 set(work ${build}/install_test)
 set(prefix ${work}/prefix)
@@ -46,6 +46,6 @@ endforeach()
 string(REPLACE ";" " " flags "${flags}")
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work}/outside -G ${generator} -D CMAKE_PREFIX_PATH=${prefix}
   -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_BUILD_TYPE=${build_type} "-D CMAKE_CXX_FLAGS=-Wall -Wextra -Werror ${flags}"
-  -D TANDEM_INCLUDE_DIR=${prefix}/include)
+  -D TANDEM_INCLUDE_DIR=${prefix}/include -D SNIPPETS=${snippets})
 run(${CMAKE_COMMAND} --build ${work}/outside)
-run(${work}/outside/outside)
+run(${work}/outside/mine)
