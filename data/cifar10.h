@@ -18,6 +18,9 @@ inline constexpr std::array<Normalization, 3> kCifar10Normalization{{{.mean = 0.
                                                                      {.mean = 0.4822f, .deviation = 0.2435f},
                                                                      {.mean = 0.4465f, .deviation = 0.2616f}}};
 
+inline constexpr std::array<const char*, 10> kCifar10Classes{"airplane", "automobile", "bird",  "cat",  "deer",
+                                                             "dog",      "frog",       "horse", "ship", "truck"};
+
 class Cifar10 final : public LabelledDataset {
  public:
   /// Reads data_batch_1.bin to data_batch_5.bin, or test_batch.bin, from `folder` or its subfolder

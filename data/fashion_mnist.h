@@ -4,6 +4,7 @@
 // algorithms", 2017. Debian's package dataset-fashion-mnist brings it.
 #pragma once
 
+#include <array>
 #include <filesystem>
 
 #include "tandem/data/labelled_dataset.h"
@@ -14,6 +15,10 @@ namespace tandem::data {
 inline constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-mnist";
 inline constexpr Normalization kFashionMnistNormalization{.mean = 0.286041f, .deviation = 0.353024f};
 inline constexpr Normalization kMnistNormalization{.mean = 0.1307f, .deviation = 0.3081f};
+
+inline constexpr std::array<const char*, 10> kFashionMnistClasses{
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
+inline constexpr std::array<const char*, 10> kMnistClasses{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 
 class FashionMnist final : public LabelledDataset {
  public:

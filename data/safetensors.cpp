@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -18,9 +19,26 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 // The format's own limit: no real header comes near it.
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
+// Files of torch.save, .pth, .pt or .bin by name, are zip archives, and were pickles before PyTorch 1.6.
+void check_is_no_pickle(const InputFile& file) {
+  std::array<char, 4> bytes{};
+  file.read(0, bytes.data(), bytes.size());
+  const std::string_view magic(bytes.data(), bytes.size());
+  const bool is_zip = magic == "PK\x03\x04";
+  if (!is_zip && !(magic[0] == '\x80' && magic[1] >= 2 && magic[1] <= 5)) return;
+  const std::string path = file.path().string();
+  const std::string converted = std::filesystem::path(file.path()).replace_extension("safetensors").string();
+  core::fail(
+      "{}: is a {}, as torch.save writes, needed a safetensors file; this converts it: python3 -c \"import torch; from "
+      "safetensors.torch import save_file; save_file({{name: tensor.contiguous().clone() for name, tensor in "
+      "torch.load('{}', map_location='cpu', weights_only=True).items()}}, '{}')\"",
+      path, is_zip ? "zip archive" : "pickle", path, converted);
+}
+
 std::string read_header_text(const InputFile& file) {
   if (file.size() < kSafetensorsHeaderStart)
     fail_at(file.path(), file.size(), "the file ends within the 8 bytes of the header's length");
+  check_is_no_pickle(file);
   std::uint64_t length = 0;
   file.read(0, &length, sizeof(length));
   if (length > file.size() - kSafetensorsHeaderStart)

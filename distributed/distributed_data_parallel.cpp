@@ -97,9 +97,11 @@ void DistributedDataParallel::sync_buffers() {
   std::vector<Tensor> mine;
   for (const nn::NamedBuffer& buffer : buffers) mine.push_back(*buffer.tensor);
   const std::vector<Tensor> received = broadcast_coalesced(*group_, mine, 0, "buffers");
-  // A swap, not a copy into place: an earlier forward may have saved what was there.
+  // A swap, not a copy into place: an earlier forward may have saved what was there. Each has memory of its own, since
+  // writes are counted by storage: a norm that moves its statistics must not look like a change of another's, which is
+  // frozen and saved for backward.
   if (group_->rank() != 0)
-    for (std::size_t i = 0; i < buffers.size(); ++i) *buffers[i].tensor = received[i];
+    for (std::size_t i = 0; i < buffers.size(); ++i) *buffers[i].tensor = received[i].clone();
   buffers_of_ = reducer_ ? reducer_->iterations() : 0;
 }
 

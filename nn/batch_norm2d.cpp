@@ -20,7 +20,7 @@ BatchNorm2d::BatchNorm2d(std::int64_t channels, BatchNormOptions options)
 }
 
 Variable BatchNorm2d::normalize(const Variable& x, const autograd::BatchNormFusion& fusion) {
-  if (!is_training())
+  if (!is_training() || has_frozen_statistics_)
     return autograd::batch_norm_inference(x, weight_, bias_, running_mean_, running_var_, options_.eps, fusion);
   autograd::BatchStatistics batch;
   Variable y = autograd::batch_norm_training(x, weight_, bias_, options_.eps, &batch, fusion);

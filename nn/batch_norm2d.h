@@ -31,6 +31,10 @@ class BatchNorm2d final : public Module {
     return normalize(x, {.relu = true, .residual = residual});
   }
 
+  /// From now on training, too, normalises with the running statistics and leaves them as they are: for a part of a
+  /// network that is not trained.
+  void freeze_statistics() { has_frozen_statistics_ = true; }
+
   const Variable& weight() const { return weight_; }
   const Variable& bias() const { return bias_; }
 
@@ -41,6 +45,7 @@ class BatchNorm2d final : public Module {
   BatchNormOptions options_;
   Variable weight_, bias_;
   Tensor running_mean_, running_var_, num_batches_tracked_;
+  bool has_frozen_statistics_ = false;
 };
 
 }  // namespace tandem::nn

@@ -7,6 +7,7 @@
 
 #include "tandem/data/safetensors.h"
 #include "tools/train/bert_settings.h"
+#include "tools/train/class_names.h"
 
 namespace tandem::train {
 namespace {
@@ -75,17 +76,20 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 }  // namespace
 
 RunIdentity run_identity(const Settings& settings, int ranks, const DataSource& data) {
-  return {{"--model", settings.model},
-          {"model configuration", model_fingerprint(settings)},
-          {"--data", data_name(*settings.data).kind},  // a file may be moved
-          {"samples", std::to_string(data.train->size())},
-          {"training data", data.fingerprint},
-          {"ranks", std::to_string(ranks)},
-          {"--batch-size", std::to_string(settings.batch_size)},
-          {"--accumulation-steps", std::to_string(settings.accumulation_steps)},
-          {"--optimizer", *settings.optimizer},
-          {"--precision", settings.precision},
-          {"--seed", std::to_string(settings.seed)}};
+  RunIdentity run{{"--model", settings.model},
+                  {"model configuration", model_fingerprint(settings)},
+                  {"--data", data_name(*settings.data).kind},  // a file may be moved
+                  {"samples", std::to_string(data.train->size())},
+                  {"training data", data.fingerprint},
+                  {"ranks", std::to_string(ranks)},
+                  {"--batch-size", std::to_string(settings.batch_size)},
+                  {"--accumulation-steps", std::to_string(settings.accumulation_steps)},
+                  {"--optimizer", *settings.optimizer},
+                  {"--freeze", settings.freeze.value_or("nothing")},
+                  {"--precision", settings.precision},
+                  {"--seed", std::to_string(settings.seed)}};
+  run.merge(class_names_metadata(settings, data));
+  return run;
 }
 
 void save_checkpoint(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& run) {

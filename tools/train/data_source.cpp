@@ -88,7 +88,9 @@ DataSource open_image_folder(const Settings& settings, const std::string& folder
   data::ImageFolderOptions options{.image_size = *settings.image_size, .augment = true};
   const auto train = std::make_shared<data::ImageFolder>(folder, Split::train, options);
   options.augment = false;
-  return {.train = train, .test = std::make_shared<data::ImageFolder>(folder, Split::test, options)};
+  return {.train = train,
+          .test = std::make_shared<data::ImageFolder>(folder, Split::test, options),
+          .class_names = train->class_names()};
 }
 
 DataSource open_any(const Settings& settings) {
@@ -101,10 +103,13 @@ DataSource open_any(const Settings& settings) {
   const std::string& folder = *settings.data_dir;
   if (kind == "cifar10")
     return {.train = std::make_shared<data::Cifar10>(folder, Split::train, /*augment=*/true),
-            .test = std::make_shared<data::Cifar10>(folder, Split::test)};
+            .test = std::make_shared<data::Cifar10>(folder, Split::test),
+            .class_names = {data::kCifar10Classes.begin(), data::kCifar10Classes.end()}};
   const auto& normalization = kind == "mnist" ? data::kMnistNormalization : data::kFashionMnistNormalization;
+  const auto& classes = kind == "mnist" ? data::kMnistClasses : data::kFashionMnistClasses;
   return {.train = std::make_shared<data::FashionMnist>(folder, Split::train, normalization),
-          .test = std::make_shared<data::FashionMnist>(folder, Split::test, normalization)};
+          .test = std::make_shared<data::FashionMnist>(folder, Split::test, normalization),
+          .class_names = {classes.begin(), classes.end()}};
 }
 
 std::uint64_t vocabulary_fingerprint(const DataSource& source) {
@@ -117,6 +122,7 @@ std::uint64_t vocabulary_fingerprint(const DataSource& source) {
 
 std::string fingerprint_of(const DataSource& source) {
   std::uint64_t hash = vocabulary_fingerprint(source);
+  for (const std::string& name : source.class_names) hash = core::fnv1a(name + "\n", hash);
   const std::int64_t size = source.train->size(), samples[] = {0, size / 2, size - 1};
   const data::Batch batch = source.train->read(samples);
   for (const core::Tensor* tensor :

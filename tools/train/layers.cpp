@@ -53,7 +53,7 @@ std::string module_of(const std::string& parameter) { return parameter.substr(0,
 
 class Reader {
  public:
-  explicit Reader(const std::vector<nn::NamedParameter>& parameters) {
+  Reader(const std::vector<nn::NamedParameter>& parameters, const std::set<std::string>& frozen) : frozen_(frozen) {
     for (const auto& parameter : parameters) names_[parameter.variable.state().get()] = &parameter.name;
   }
 
@@ -65,7 +65,7 @@ class Reader {
       if (!edge.leaf || found == names_.end()) continue;
       modules.push_back(module_of(*found->second));
       layer.has_parameters = true;
-      if (is_new(*found->second)) layer.parameters += edge.leaf->data.numel();
+      count(*found->second, edge.leaf->data.numel(), layer);
     }
     modules.erase(std::unique(modules.begin(), modules.end()), modules.end());
     layer.module = fmt::format("{}", fmt::join(modules, " + "));
@@ -74,27 +74,35 @@ class Reader {
     return layer;
   }
 
-  bool is_new(const std::string& parameter) { return taken_.insert(parameter).second; }
+  /// Nothing if a layer before has counted it.
+  void count(const std::string& parameter, std::int64_t elements, Layer& layer) {
+    if (!taken_.insert(parameter).second) return;
+    layer.parameters += elements;
+    if (frozen_.count(parameter)) layer.frozen += elements;
+  }
+  bool is_counted(const std::string& parameter) const { return taken_.count(parameter) > 0; }
 
  private:
+  const std::set<std::string>& frozen_;
   std::map<const void*, const std::string*> names_;
   std::set<std::string> taken_;
 };
 
 }  // namespace
 
-std::vector<Layer> layers_of(const nn::Variable& output, const std::vector<nn::NamedParameter>& parameters) {
+std::vector<Layer> layers_of(const nn::Variable& output, const std::vector<nn::NamedParameter>& parameters,
+                             const std::set<std::string>& frozen) {
   auto nodes = autograd::nodes_newest_first(output);
   std::reverse(nodes.begin(), nodes.end());
-  Reader reader(parameters);
+  Reader reader(parameters, frozen);
   std::vector<Layer> layers;
   for (const Node* node : nodes) layers.push_back(reader.read(*node));
   for (const auto& [name, variable] : parameters) {
-    if (!reader.is_new(name)) continue;
+    if (reader.is_counted(name)) continue;
     const std::string module = module_of(name);
     if (layers.empty() || !layers.back().op.empty() || layers.back().module != module)
       layers.push_back({.module = module, .op = {}, .output = {}, .has_parameters = true});
-    layers.back().parameters += variable.data().numel();
+    reader.count(name, variable.data().numel(), layers.back());
   }
   return layers;
 }

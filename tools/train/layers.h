@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,17 @@ struct Layer {
   core::Shape output;  ///< of all rows
   bool has_parameters = false;
   std::int64_t parameters = 0;  ///< elements that no layer before took: what is shared counts once
+  std::int64_t frozen = 0;      ///< of these, those that are not trained
   /// Products that are added up, in convolutions, linear layers, matmul and attention; elementwise operators and sums
   /// count as 0. None where an input that the formula needs is not on the tape.
   std::optional<std::int64_t> multiply_adds = 0;
 };
 
 /// `output` is what the model made, with gradients recorded; multiply-adds are those of all its rows. Parameters that
-/// it does not hang on come last, by module.
-std::vector<Layer> layers_of(const nn::Variable& output, const std::vector<nn::NamedParameter>& parameters);
+/// it does not hang on come last, by module. `frozen`: names of the parameters that are not trained, though here they,
+/// too, are on the tape.
+std::vector<Layer> layers_of(const nn::Variable& output, const std::vector<nn::NamedParameter>& parameters,
+                             const std::set<std::string>& frozen = {});
 
 /// From forwards of 2 and 3 rows: outputs as `rows` rows would have them, for each size grows evenly with the rows, and
 /// multiply-adds of one row. Throws Error where the two consist of different operators.

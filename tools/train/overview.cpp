@@ -13,9 +13,13 @@ namespace {
 void row(const char* name, const std::string& text) { fmt::print("  {:<11} {}\n", name, text); }
 
 std::string describe_model(const Settings& settings, const TrainingState& state) {
-  std::int64_t parameters = 0;
-  for (const nn::Variable& parameter : state.model().parameters()) parameters += parameter.data().numel();
+  std::int64_t parameters = 0, frozen = 0;
+  for (const nn::Variable& parameter : state.model().parameters()) {
+    parameters += parameter.data().numel();
+    if (!parameter.requires_grad()) frozen += parameter.data().numel();
+  }
   std::string text = fmt::format("{}, {} parameters", settings.model, with_commas(parameters));
+  if (frozen > 0) text += fmt::format(" ({} frozen)", with_commas(frozen));
   if (settings.dropout) text += fmt::format(", dropout {}", *settings.dropout);
   if (settings.init_weights) text += fmt::format(", weights from {}", *settings.init_weights);
   return text;

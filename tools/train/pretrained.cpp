@@ -8,7 +8,9 @@
 #include "tandem/data/safetensors.h"
 #include "tandem/models/bert_heads.h"
 #include "tandem/models/bert_weights.h"
+#include "tools/train/adapted_weights.h"
 #include "tools/train/bert_settings.h"
+#include "tools/train/class_names.h"
 #include "tools/train/pretrained_folder.h"
 
 namespace tandem::train {
@@ -40,6 +42,26 @@ std::string load_bert(const Settings& settings, nn::Module& model, const core::S
   if (!all_heads(difference.missing) || !all_heads(difference.unexpected)) core::fail("{}", difference.str());
   check_complete(settings, difference);
   return difference.empty() ? "" : difference.str();
+}
+
+// The layer that tells classes apart.
+std::string head_of(const Settings& settings) {
+  if (is_bert(settings)) return "classifier.";
+  return is_resnet(settings) ? "fc." : "";
+}
+
+// What a shape that differs may be due to.
+std::string advice_for(const Settings& settings, const nn::Module& model, const core::StateDict& state) {
+  if (!is_resnet(settings)) return "";
+  for (const auto& [name, tensor] : state) {
+    if (name != "conv1.weight" || tensor.shape().rank() != 4) continue;
+    const core::Shape own = model.named_parameters().front().variable.shape();
+    if (tensor.size(1) != own[1])
+      return fmt::format("; the file is for images of {} channels, the data's have {}", tensor.size(1), own[1]);
+    const char* stem = tensor.size(2) == 7 ? "imagenet" : "small";
+    if (tensor.size(2) != own[2]) return fmt::format("; --stem {} has the file's shape", stem);
+  }
+  return "";
 }
 
 // The model's own configuration, under Hugging Face's name of its class: the file that it came from may be another now.
@@ -99,8 +121,8 @@ void check_vocabulary(const Settings& settings, const DataSource& data, const da
 
 }  // namespace
 
-data::Metadata weights_metadata(const DataSource& data) {
-  data::Metadata metadata;
+data::Metadata weights_metadata(const Settings& settings, const DataSource& data) {
+  data::Metadata metadata = class_names_metadata(settings, data);
   if (const auto hash = vocabulary_hash(data)) metadata[kVocabularyKey] = *hash;
   return metadata;
 }
@@ -118,25 +140,31 @@ std::string load_initial_weights(const Settings& settings, const DataSource& dat
   } catch (const core::Error& error) {
     core::fail("--init-weights {}", error.what());
   }
+  const AdaptedWeights adapted = adapt_weights(model, {weights.begin(), weights.end()}, head_of(settings));
+  if (settings.eval_only && !settings.resume && !adapted.new_head.empty())
+    core::fail("--init-weights {}: cannot be evaluated on --data {}: {}", file, *settings.data, adapted.new_head);
   try {
     check_vocabulary(settings, data, metadata);
   } catch (const core::Error& error) {
     core::fail("--init-weights {}: {}", file, error.what());
   }
   try {
-    const core::StateDict state(weights.begin(), weights.end());
-    if (is_bert(settings)) return load_bert(settings, model, state);
-    model.load_state_dict(state);
-    return "";
+    if (is_bert(settings)) {
+      const std::string left_out = load_bert(settings, model, adapted.state);
+      return adapted.new_head + (adapted.new_head.empty() || left_out.empty() ? "" : "; ") + left_out;
+    }
+    model.load_state_dict(adapted.state);
+    return adapted.new_head;
   } catch (const core::Error& error) {
-    core::fail("--init-weights {}: do not fit model {}: {}", file, settings.model, error.what());
+    core::fail("--init-weights {}: do not fit model {}: {}{}", file, settings.model, error.what(),
+               advice_for(settings, model, adapted.state));
   }
 }
 
 void save_pretrained(const std::string& folder, const Settings& settings, const DataSource& data, nn::Module& model) {
   const fs::path path = folder;
   fs::create_directories(path);
-  data::Metadata metadata = weights_metadata(data);
+  data::Metadata metadata = weights_metadata(settings, data);
   metadata["format"] = "pt";
   data::save_safetensors(path / kWeightsFile, model.state_dict(), metadata);
   data::write_file_atomically(path / kConfigFile, config_of(model));

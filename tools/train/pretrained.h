@@ -10,14 +10,14 @@
 
 namespace tandem::train {
 
-/// Loads what --init-weights names into the model. A BERT may come without its heads, or with others, which are then
-/// left as they began; everything else must be there under PyTorch's names. Returns what was left out, for the user to
-/// read, or "". Throws Error naming the file where it does not fit, was trained with other words than the data's, or
-/// lacks what --eval-only would evaluate.
+/// Loads what --init-weights names into the model. A head that is missing or for another number of classes is left as
+/// it began, as are a BERT's other heads; everything else must be there under PyTorch's names (adapted_weights.h).
+/// Returns what was left out, for the user to read, or "". Throws Error naming the file if it does not fit, was trained
+/// with other words than the data's, or lacks what --eval-only would evaluate.
 std::string load_initial_weights(const Settings& settings, const DataSource& data, nn::Module& model);
 
-/// What weights are saved with: "vocabulary", a hash of the words of the embeddings, if the data are text.
-data::Metadata weights_metadata(const DataSource& data);
+/// What weights are saved with: "classes", their names, and "vocabulary", a hash of the words of the embeddings.
+data::Metadata weights_metadata(const Settings& settings, const DataSource& data);
 
 /// Writes a BERT into the folder, which is made where it is missing: each file whole or not at all. The vocabulary is
 /// the data's, else that of --init-weights; if there is neither, one that lies there from before is removed.

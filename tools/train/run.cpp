@@ -144,8 +144,8 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
       check_weights(state.model());
       trainer.save_checkpoint();
     }
-    if (settings.save_weights) 
-      data::save_safetensors(*settings.save_weights, state.model().state_dict(), weights_metadata(data));
+    if (settings.save_weights)
+      data::save_safetensors(*settings.save_weights, state.model().state_dict(), weights_metadata(settings, data));
     if (settings.save_model) save_pretrained(*settings.save_model, settings, data, state.model());
     if (settings.save_grads) save_gradients(*settings.save_grads, state.model());
     const bool is_due = settings.eval_only || (has_trained && settings.eval_every != 0 && !trainer.is_evaluated());

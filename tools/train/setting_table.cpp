@@ -6,10 +6,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "tandem/models/bert_config.h"
 #include "tandem/models/model_zoo.h"
+#include "tools/train/near_names.h"
 
 namespace tandem::train {
 namespace {
@@ -274,8 +274,12 @@ void add_files(Table& table, Settings& s) {
   table.group("Weights and results");
   table.row(
       "init-weights", s.init_weights, path("a file or folder"),
-      "Weights to begin with: safetensors with PyTorch's names, or a folder that --save-model or Hugging Face wrote");
-  table.row("save-weights", s.save_weights, path("a file"), "Weights at the end");
+      "Weights to begin with: safetensors with PyTorch's names, or a folder that --save-model or Hugging Face wrote; a "
+      "classifier for another number of classes is begun anew");
+  table.row("freeze", s.freeze, any_text("names of parameters or modules, with commas between"),
+            "Parameters that are not trained, by their names or their modules', e.g. conv1,bn1,layer* (* is any text); "
+            "batch norms among them keep their statistics");
+  table.row("save-weights", s.save_weights, path("a file"), "Weights at the end, with the names of the classes");
   table.row("save-model", s.save_model, path("a folder"),
             "A BERT as Hugging Face's from_pretrained takes it: config.json, model.safetensors, tokenizer.json, vocab.txt, "
             "tokenizer_config.json");
@@ -308,20 +312,6 @@ void add_files(Table& table, Settings& s) {
       .is_of_one_rank = true;
 }
 
-// Insertions, deletions and replacements that turn one into the other (Levenshtein, 1965).
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
-
 }  // namespace
 
 std::vector<Setting> setting_table(Settings& settings) {
@@ -335,14 +325,10 @@ std::vector<Setting> setting_table(Settings& settings) {
 }
 
 std::string suggestion(const std::vector<Setting>& table, std::string_view name) {
-  std::vector<std::string> near;
-  if (name.size() < 2) return "";
-  // Of a short name less may be wrong, or it would be near to everything short.
-  const std::size_t limit = std::min(std::max<std::size_t>(2, name.size() / 3), name.size() / 2);
-  for (const Setting& setting : table) {
-    const bool is_part = name.size() >= 3 && setting.name.find(name) != std::string::npos;
-    if (is_part || edit_distance(name, setting.name) <= limit) near.push_back("--" + setting.name);
-  }
+  std::vector<std::string> names;
+  for (const Setting& setting : table) names.push_back(setting.name);
+  std::vector<std::string> near = near_names(name, names);
+  for (std::string& flag : near) flag.insert(0, "--");
   return near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, " or "));
 }
 

@@ -66,7 +66,7 @@ struct Settings {
   std::int64_t seed = 0;
 
   // Weights and results.
-  std::optional<std::string> init_weights, save_weights, save_model, save_grads, save_outputs;
+  std::optional<std::string> init_weights, freeze, save_weights, save_model, save_grads, save_outputs;
   bool eval_only = false;
 
   // The run.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "tandem/core/allocator.h"
@@ -14,6 +15,28 @@
 
 namespace tandem::train {
 namespace {
+
+// Parameters of a frozen part are on no tape. While this lives all are, so that their layers are seen.
+class AllTrained {
+ public:
+  explicit AllTrained(const nn::Module& model) : parameters_(model.named_parameters()) {
+    for (auto& [name, variable] : parameters_) {
+      if (!variable.requires_grad()) frozen_.insert(name);
+      variable.set_requires_grad(true);
+    }
+  }
+  ~AllTrained() {
+    for (auto& [name, variable] : parameters_) variable.set_requires_grad(frozen_.count(name) == 0);
+  }
+  AllTrained(const AllTrained&) = delete;
+  AllTrained& operator=(const AllTrained&) = delete;
+
+  const std::set<std::string>& frozen() const { return frozen_; }
+
+ private:
+  std::vector<nn::NamedParameter> parameters_;
+  std::set<std::string> frozen_;
+};
 
 // Of a larger batch this many samples are measured.
 constexpr std::int64_t kMeasured = 16;
@@ -48,7 +71,10 @@ struct Layers {
 // What is predicted of text depends on the samples, so those are read off as they are.
 Layers read_layers(const DataSource& data, Task& task, std::int64_t batch_size) {
   const auto parameters = task.model().named_parameters();
-  const auto of = [&](std::int64_t rows) { return layers_of(forward(data, task, rows), parameters); };
+  const AllTrained all_trained(task.model());
+  const auto of = [&](std::int64_t rows) {
+    return layers_of(forward(data, task, rows), parameters, all_trained.frozen());
+  };
   if (task.items_are_rows()) return {batch_size, layers_for(batch_size, of(2), of(3))};
   const std::int64_t rows = std::min(batch_size, kMeasured);
   Layers layers{rows, of(rows)};
@@ -59,21 +85,33 @@ Layers read_layers(const DataSource& data, Task& task, std::int64_t batch_size) 
 
 std::string shown(std::int64_t number) { return number == 0 ? "-" : with_commas(number); }
 
+// With a column for what is frozen, if anything is.
 void print_layers(const Layers& layers) {
-  TextTable table({Align::left, Align::left, Align::left, Align::right, Align::right});
-  table.add({"layer", "operator", "output", "parameters", "multiply-adds"});
-  std::int64_t parameters = 0, multiply_adds = 0;
+  Layer total;
   bool all_known = true;
   for (const Layer& layer : layers.all) {
-    parameters += layer.parameters;
-    multiply_adds += layer.multiply_adds.value_or(0);
+    total.parameters += layer.parameters;
+    total.frozen += layer.frozen;
+    *total.multiply_adds += layer.multiply_adds.value_or(0);
     all_known = all_known && layer.multiply_adds;
-    const bool is_used = !layer.op.empty();
-    table.add({layer.module, is_used ? layer.op : "not used", is_used ? layer.output.str() : "-",
-               layer.has_parameters && layer.parameters == 0 ? "shared" : shown(layer.parameters),
-               layer.multiply_adds ? shown(*layer.multiply_adds) : "?"});
   }
-  table.add({"total", "", "", with_commas(parameters), (all_known ? "" : "at least ") + with_commas(multiply_adds)});
+  std::vector<Align> columns{Align::left, Align::left, Align::left, Align::right, Align::right};
+  if (total.frozen > 0) columns.push_back(Align::right);
+  TextTable table(columns);
+  const auto add = [&](std::vector<std::string> row, const std::string& frozen, const std::string& multiply_adds) {
+    if (total.frozen > 0) row.push_back(frozen);
+    row.push_back(multiply_adds);
+    table.add(std::move(row));
+  };
+  add({"layer", "operator", "output", "parameters"}, "frozen", "multiply-adds");
+  for (const Layer& layer : layers.all) {
+    const bool is_used = !layer.op.empty();
+    add({layer.module, is_used ? layer.op : "not used", is_used ? layer.output.str() : "-",
+         layer.has_parameters && layer.parameters == 0 ? "shared" : shown(layer.parameters)},
+        shown(layer.frozen), layer.multiply_adds ? shown(*layer.multiply_adds) : "?");
+  }
+  add({"total", "", "", with_commas(total.parameters)}, with_commas(total.frozen),
+      (all_known ? "" : "at least ") + with_commas(*total.multiply_adds));
   fmt::print("\nlayers: outputs for a batch of {}, multiply-adds of one sample\n{}", layers.rows, table.str());
 }
 
@@ -124,8 +162,11 @@ void print_memory(const Settings& settings, const DataSource& data, const Traini
     table.add({kind, readable(bytes), std::move(remark)});
     total += bytes;
   };
-  std::size_t parameters = 0, gradients = 0, buffers = 0;
-  for (const nn::Variable& parameter : state.model().parameters()) parameters += parameter.data().bytes();
+  std::size_t parameters = 0, trained = 0, gradients = 0, buffers = 0;
+  for (const nn::Variable& parameter : state.model().parameters()) {
+    parameters += parameter.data().bytes();
+    if (parameter.requires_grad()) trained += parameter.data().bytes();
+  }
   for (const Bucket& bucket : plan) gradients += bucket.bytes;
   for (const nn::NamedBuffer& buffer : state.model().named_buffers()) buffers += buffer.tensor->bytes();
   std::vector<const char*> remembered = state.optimizer->state_kinds();
@@ -135,7 +176,7 @@ void print_memory(const Settings& settings, const DataSource& data, const Traini
 
   add("parameters", parameters, "");
   add("gradients", gradients, "they lie in the buckets, which are sent as they are");
-  add("optimizer state", remembered.size() * parameters, fmt::format("{}", fmt::join(remembered, ", ")));
+  add("optimizer state", remembered.size() * trained, fmt::format("{}", fmt::join(remembered, ", ")));
   add("buffers", buffers, "");
   add("saved by forward", of_row * static_cast<std::size_t>(batch_size),
       fmt::format("measured with {} samples{}", rows, rows < batch_size ? fmt::format(" of {}", batch_size) : ""));

@@ -8,6 +8,7 @@
 #include "tandem/core/recorder.h"
 #include "tandem/distributed/error.h"
 #include "tandem/optim/clip_grad.h"
+#include "tools/train/freeze.h"
 
 namespace tandem::train {
 namespace {
@@ -116,7 +117,7 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
       identity_(run_identity(settings, ranks.size(), data)),
       stop_(stop),
       ddp_(state.model(), ranks.gradients(), data_parallel_options(settings)),
-      parameters_(state.model().parameters()),
+      parameters_(trained_parameters(state.model())),
       sampler_(make_sampler(settings, ranks, data)),
       loader_(data.train, sampler_,
               {.accumulation_steps = settings.accumulation_steps, .threads = static_cast<int>(settings.data_threads)}) {

@@ -8,6 +8,7 @@
 #include "tandem/optim/lamb.h"
 #include "tandem/optim/lars.h"
 #include "tandem/optim/sgd.h"
+#include "tools/train/freeze.h"
 #include "tools/train/pretrained.h"
 #include "tools/train/tasks/make_task.h"
 
@@ -21,8 +22,8 @@ void set_dropout(nn::Module& model, double p) {
 
 // In either case in the model's order, so that a run can go on with another --decay.
 std::vector<optim::ParameterGroup> parameter_groups(const Settings& settings, const nn::Module& model) {
-  if (*settings.decay == "matrices") return optim::decay_matrices_only(model.parameters());
-  return {{.parameters = model.parameters()}};
+  if (*settings.decay == "matrices") return optim::decay_matrices_only(trained_parameters(model));
+  return {{.parameters = trained_parameters(model)}};
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Settings& settings, const nn::Module& model) {
@@ -80,6 +81,7 @@ TrainingState initial_state(const Settings& settings, const DataSource& data, co
   TrainingState state{.task = make_task(settings, data), .optimizer = {}, .schedule = {}, .position = {}};
   if (settings.dropout) set_dropout(state.model(), *settings.dropout);
   if (settings.init_weights) state.left_out = load_initial_weights(settings, data, state.model());
+  if (settings.freeze) freeze(state.model(), *settings.freeze);
   state.optimizer = make_optimizer(settings, state.model());
   state.schedule = make_schedule(settings, length, *state.optimizer);
   return state;
