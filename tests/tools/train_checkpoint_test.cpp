@@ -161,24 +161,29 @@ TEST_F(TrainCheckpoint, ranks_agree_on_what_is_evaluated) {
   EXPECT_EQ(evaluated("run/metrics.jsonl"), (std::vector<int>{3}));
 }
 
-TEST_F(TrainCheckpoint, a_stop_in_the_last_evaluation_costs_nothing_and_it_is_made_after_a_resume) {
+// The checkpoint is there while the evaluation goes on, so whatever ends that costs no update; it is made after a
+// resume.
+TEST_F(TrainCheckpoint, the_end_of_a_run_in_its_last_evaluation_costs_nothing) {
   const std::string common =
       "--model convnet --data synthetic --synthetic-samples 8000 --batch-size 1 --steps 2 --threads 1 --progress none "
-      "--out run ";
-  Outcome outcome;
-  std::jthread runner([&] { outcome = train(common + "& echo $! > '" + path("pid") + "'; wait $!"); });
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (lines_so_far("run/metrics.jsonl") < 2 && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  kill(std::stoi(read_text(path("pid"))), SIGTERM);
-  runner.join();
-  EXPECT_EQ(outcome.code, 128 + SIGTERM) << outcome.errors;
-  EXPECT_TRUE(fs::exists(folder_ / "run/checkpoints/step-0000000002.safetensors"));
-  EXPECT_EQ(evaluated("run/metrics.jsonl"), std::vector<int>{});
-  EXPECT_EQ(metrics("run/metrics.jsonl").back()["done"], false);
-  train_well(common + "--resume");
-  EXPECT_EQ(evaluated("run/metrics.jsonl"), (std::vector<int>{2}));
-  EXPECT_EQ(metrics("run/metrics.jsonl").back()["done"], true);
+      "--out run --overwrite=";
+  const fs::path checkpoint = folder_ / "run/checkpoints/step-0000000002.safetensors";
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    fs::remove(checkpoint);
+    Outcome outcome;
+    std::jthread runner([&] { outcome = train(common + "true & echo $! > '" + path("pid") + "'; wait $!"); });
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!fs::exists(checkpoint) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    kill(std::stoi(read_text(path("pid"))), signal);
+    runner.join();
+    EXPECT_EQ(outcome.code, 128 + signal) << outcome.errors;
+    EXPECT_EQ(losses("run/metrics.jsonl").size(), 2u);
+    EXPECT_EQ(evaluated("run/metrics.jsonl"), std::vector<int>{});
+    train_well(common + "false --resume");
+    EXPECT_EQ(evaluated("run/metrics.jsonl"), (std::vector<int>{2}));
+    EXPECT_EQ(metrics("run/metrics.jsonl").back()["done"], true);
+  }
 }
 
 }  // namespace

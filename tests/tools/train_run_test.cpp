@@ -44,6 +44,16 @@ TEST_F(TrainTest, metrics_have_the_lines_that_are_promised) {
   EXPECT_EQ(lines[14]["weights_hash"].get<std::string>().size(), 16u);
 }
 
+TEST_F(TrainTest, the_last_loss_is_told_however_short_the_run_is) {
+  const std::string run = "--model mlp --data synthetic --synthetic-samples 22 --batch-size 4 --threads 1 --steps 3 ";
+  const std::string plain = train_well(run + "--eval-every 0 --progress plain").output;
+  EXPECT_NE(plain.find("\nstep 3/3  epoch 1  loss "), std::string::npos) << plain;
+  const std::string terminal = train_well(run + "--eval-every 0 --progress terminal").output;
+  const std::size_t last = terminal.find("\rstep 3/3  epoch 1  loss ");
+  ASSERT_NE(last, std::string::npos) << terminal;
+  EXPECT_EQ(terminal.find('\r', last + 1), std::string::npos) << terminal;  // it stays
+}
+
 TEST_F(TrainTest, steps_and_epochs_stop_at_the_first_and_eval_every_counts_updates) {
   train_well(tiny("mlp", "--steps 8 --eval-every 3 --metrics m.jsonl"));  // into the second epoch
   EXPECT_EQ(losses("m.jsonl").size(), 8u);
