@@ -121,6 +121,7 @@ void DistributedDataParallel::check_parameters() const {
 }
 
 void DistributedDataParallel::before_forward() {
+  reducer_->note_forward({.begin_ns = core::recorder::now_ns(), .end_ns = 0});
   check_parameters();
   if (broadcast_buffers_ && module_.is_training() && buffers_of_ != reducer_->iterations()) sync_buffers();
 }

@@ -44,10 +44,11 @@ Reducer::~Reducer() {
 }
 
 void Reducer::assign(std::span<const std::size_t> order) {
-  assignment_ = assign_buckets(variables_of(parameters_), order, options_.limits);
+  assignment_ =
+      std::make_shared<const BucketAssignment>(assign_buckets(variables_of(parameters_), order, options_.limits));
   buckets_.clear();
   slots_.resize(parameters_.size());
-  for (const std::vector<std::size_t>& members : assignment_) {
+  for (const std::vector<std::size_t>& members : *assignment_) {
     std::vector<Variable> variables;
     std::vector<std::string> names;
     for (const std::size_t parameter : members) {
@@ -75,7 +76,7 @@ void Reducer::backward_begins(BackwardPass& pass, std::span<const Variable> reac
   for (const Variable& variable : reached) indices.push_back(index_of_.at(variable.state().get()));
   unused_.note_reached(indices);
   is_running_ = !local_only_;
-  if (!is_running_) return;
+  if (!is_running_) return record_local(pass);
   begin();
   pass.at_end([this] { finish(); }, [this](const std::string& cause) { abandon(cause); });
   unused_.begin(indices, record_.iteration, *group_);
@@ -87,15 +88,34 @@ void Reducer::backward_begins(BackwardPass& pass, std::span<const Variable> reac
 
 void Reducer::begin() {
   if (const WorkPtr abandoned = std::exchange(abandoned_, nullptr)) abandoned->wait();
-  for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].pending = assignment_[b].size();
+  for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].pending = (*assignment_)[b].size();
   launched_ = 0;
   traffic_before_ = core::traffic;
   record_ = {};
   record_.iteration = last_.iteration + 1;
-  record_.forward = forward_;
   record_.backward.begin_ns = now_ns();
+  record_.forward = take_forward(record_.backward.begin_ns);
+  record_.local = std::exchange(local_, {});
+  record_.assignment = assignment_;
   record_.buckets.resize(buckets_.size());
   record_.ready_ns.resize(parameters_.size());
+}
+
+void Reducer::record_local(BackwardPass& pass) {
+  const std::int64_t begin_ns = now_ns();
+  const Interval forward = take_forward(begin_ns);
+  pass.at_end([this, begin_ns, forward] {
+    local_.count += 1;
+    local_.forward_ns += forward.end_ns - forward.begin_ns;
+    local_.backward_ns += now_ns() - begin_ns;
+  });
+}
+
+// Each forward is one backward's: a second one through the same graph had none.
+Interval Reducer::take_forward(std::int64_t backward_begin_ns) {
+  Interval forward = std::exchange(forward_, {});
+  if (forward.begin_ns > 0 && forward.end_ns == 0) forward.end_ns = backward_begin_ns;
+  return forward;
 }
 
 void Reducer::gradient_is_ready(std::size_t parameter) {
@@ -148,7 +168,7 @@ void Reducer::finish() {
     const WorkPtr work = std::exchange(buckets_[b].work, nullptr);
     work->wait();
     options_.hook->complete(as_seen_by_hook(b));
-    record_.buckets[b].on_the_wire = {work->times().started_ns, work->times().finished_ns};
+    if (group_->size() > 1) record_.buckets[b].on_the_wire = {work->times().started_ns, work->times().finished_ns};
     record_.bytes_sent += work->bytes_sent();
   }
   record_.unused_parameters = unused_.finish();
@@ -163,7 +183,7 @@ void Reducer::finish() {
 void Reducer::check_all_launched() const {
   if (launched_ == buckets_.size()) return;
   std::vector<std::string> missing;
-  for (const std::size_t parameter : assignment_[launched_])
+  for (const std::size_t parameter : (*assignment_)[launched_])
     if (record_.ready_ns[parameter] == 0) missing.push_back(parameters_[parameter].name);
   core::fail("synced backward {}: reached {}, but no gradient came for it", record_.iteration, list_names(missing));
 }

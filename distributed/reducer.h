@@ -59,7 +59,7 @@ class Reducer final : private autograd::BackwardObserver {
   void set_local_only(bool local_only) { local_only_ = local_only; }
   /// Takes part in a synced backward of the other ranks where this one has no loss: with zeros, and what accumulated.
   void backward_without_loss();
-  /// For the record of the next synced backward.
+  /// For the record of the next backward. A forward without an end lasts until that begins.
   void note_forward(const Interval& forward) { forward_ = forward; }
 
   /// Synced backwards so far. The same on all ranks.
@@ -68,7 +68,7 @@ class Reducer final : private autograd::BackwardObserver {
   const IterationRecord& last_iteration() const { return last_; }
   const std::vector<ReducedParameter>& parameters() const { return parameters_; }
   /// What each bucket sends: indices into the parameters, in order of their slots.
-  std::span<const std::vector<std::size_t>> assignment() const { return assignment_; }
+  const BucketAssignment& assignment() const { return *assignment_; }
 
  private:
   struct Bucket {
@@ -84,6 +84,8 @@ class Reducer final : private autograd::BackwardObserver {
 
   void backward_begins(autograd::BackwardPass& pass, std::span<const Variable> reached) override;
   void begin();
+  void record_local(autograd::BackwardPass& pass);
+  Interval take_forward(std::int64_t backward_begin_ns);
   void gradient_is_ready(std::size_t parameter);
   void launch_ready_buckets();
   void finish();
@@ -103,7 +105,7 @@ class Reducer final : private autograd::BackwardObserver {
   std::shared_ptr<ProcessGroup> group_;
   const ReducerOptions options_;
   UnusedParameters unused_;
-  std::vector<std::vector<std::size_t>> assignment_;
+  std::shared_ptr<const BucketAssignment> assignment_;
   std::vector<Bucket> buckets_;
   std::vector<Slot> slots_;  // one for each parameter
   bool local_only_ = false;
@@ -118,6 +120,7 @@ class Reducer final : private autograd::BackwardObserver {
   std::string why_abandoned_;
   std::size_t last_ready_ = 0;  // parameter
   Interval forward_;
+  LocalPasses local_;  // since the last synced backward
   IterationRecord last_;
 
   std::vector<autograd::Registration> destinations_;   // one for each parameter

@@ -22,7 +22,8 @@ double covered_ms(std::vector<Interval> intervals, const Interval& window) {
 
 std::vector<Interval> on_the_wire(const std::vector<BucketRecord>& buckets) {
   std::vector<Interval> intervals;
-  for (const BucketRecord& bucket : buckets) intervals.push_back(bucket.on_the_wire);
+  for (const BucketRecord& bucket : buckets)
+    if (bucket.on_the_wire.end_ns > 0) intervals.push_back(bucket.on_the_wire);
   return intervals;
 }
 
@@ -33,7 +34,7 @@ double IterationRecord::communication_ms() const {
 }
 
 double IterationRecord::first_launch_to_last_completion_ms() const {
-  if (buckets.empty()) return 0;
+  if (on_the_wire(buckets).empty()) return 0;
   Interval whole{buckets.front().launched_ns, 0};
   for (const BucketRecord& bucket : buckets) {
     whole.begin_ns = std::min(whole.begin_ns, bucket.launched_ns);
@@ -43,5 +44,9 @@ double IterationRecord::first_launch_to_last_completion_ms() const {
 }
 
 double IterationRecord::overlapped_ms() const { return covered_ms(on_the_wire(buckets), backward); }
+
+double IterationRecord::exposed_ms() const {
+  return on_the_wire(buckets).empty() ? 0 : Interval{backward.end_ns, end_ns}.ms();
+}
 
 }  // namespace tandem::distributed

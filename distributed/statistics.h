@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,15 +21,28 @@ struct BucketRecord {
   std::int64_t bytes = 0;
   std::int64_t ready_ns = 0;     ///< its last gradient was complete
   std::int64_t launched_ns = 0;  ///< handed to the group, once those before it were
-  Interval on_the_wire;          ///< its all-reduce, from when the group began it
+  Interval on_the_wire;          ///< its all-reduce, from when the group began it; zeros with one rank
+};
+
+/// Which parameters travel together: indices into the parameters, for each bucket.
+using BucketAssignment = std::vector<std::vector<std::size_t>>;
+
+/// Backwards under no_sync(), which send nothing: how many, and the sums of their times.
+struct LocalPasses {
+  std::int64_t count = 0;
+  std::int64_t forward_ns = 0, backward_ns = 0;
 };
 
 struct IterationRecord {
   std::int64_t iteration = 0;  ///< synced backwards so far, this one included
-  Interval forward;            ///< the last forward through DDP before it
-  Interval backward;           ///< from its begin to its last node: compute alone
-  std::int64_t end_ns = 0;     ///< backward returns: all averages are in place
+  /// The last forward since the backward before: from DDP's forward() to its end; if only before_forward() was called,
+  /// to where backward begins.
+  Interval forward;
+  Interval backward;        ///< from its begin to its last node: compute alone
+  std::int64_t end_ns = 0;  ///< backward returns: all averages are in place
+  LocalPasses local;        ///< since the synced backward before it
   std::vector<BucketRecord> buckets;
+  std::shared_ptr<const BucketAssignment> assignment;  ///< of `buckets`: later iterations may have another one
   /// Of each parameter, in order of registration: its gradient was complete. Taken before any wait, so a slow rank can
   /// be told from one that waits for it.
   std::vector<std::int64_t> ready_ns;
@@ -38,14 +52,14 @@ struct IterationRecord {
   std::int64_t bytes_reordered = 0;  ///< of gradients, by kernels that compute in a layout of their own
   std::vector<std::string> unused_parameters;
 
-  /// From the first launch to the last completion.
+  /// From the first launch to the last completion. 0, as all four are, with one rank, where nothing travels.
   double first_launch_to_last_completion_ms() const;
   /// Time during which gradients travelled.
   double communication_ms() const;
   /// The part of it that lies within backward's compute.
   double overlapped_ms() const;
   /// How long backward waited after its last node.
-  double exposed_ms() const { return Interval{backward.end_ns, end_ns}.ms(); }
+  double exposed_ms() const;
 };
 
 }  // namespace tandem::distributed

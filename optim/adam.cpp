@@ -11,7 +11,7 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
     : Optimizer({.name = "adam", .state_kinds = {"exp_avg", "exp_avg_sq"}, .counts_steps = true}, std::move(groups),
                 options.lr, options.weight_decay),
       options_(options) {
-  check_betas("adam", options.beta1, options.beta2);
+  check_moments("adam", options.beta1, options.beta2, options.eps);
 }
 
 void Adam::step() {

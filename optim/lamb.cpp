@@ -56,7 +56,7 @@ Lamb::Lamb(std::vector<ParameterGroup> groups, const LambOptions& options)
     : Optimizer({.name = "lamb", .state_kinds = {"exp_avg", "exp_avg_sq"}, .counts_steps = true}, std::move(groups),
                 options.lr, options.weight_decay),
       options_(options) {
-  check_betas("lamb", options.beta1, options.beta2);
+  check_moments("lamb", options.beta1, options.beta2, options.eps);
 }
 
 void Lamb::step() {

@@ -1,6 +1,7 @@
 #include "tandem/optim/lars.h"
 
 #include "tandem/core/recorder.h"
+#include "tandem/optim/checks.h"
 #include "tandem/optim/momentum_pass.h"
 #include "tandem/optim/norms.h"
 
@@ -18,8 +19,9 @@ Lars::Lars(std::vector<ParameterGroup> groups, const LarsOptions& options)
     : Optimizer({.name = "lars", .state_kinds = {"momentum_buffer"}}, std::move(groups), options.lr,
                 options.weight_decay),
       options_(options) {
-  if (!(options.trust_coefficient > 0))
-    core::fail("lars: the trust coefficient is {}, needed a number above 0", options.trust_coefficient);
+  check_not_negative("lars", "momentum", options.momentum);
+  check_not_negative("lars", "eps", options.eps);
+  check_positive("lars", "trust coefficient", options.trust_coefficient);
 }
 
 void Lars::step() {

@@ -24,14 +24,18 @@ struct LrScheduleOptions {
   double gamma = 0.1;             ///< ... the rate is multiplied by gamma
 };
 
+/// Whether the rate depends on total_steps.
+bool depends_on_length(LrScheduleKind kind);
+
 /// The rate of update `step`, counted from 0. linear and cosine reach their end at total_steps, i.e. after the last
-/// update.
+/// update. Throws Error as LrSchedule does.
 double learning_rate(const LrScheduleOptions& options, std::int64_t step);
 
 /// Keeps the count and sets an optimizer's rate before each update: `schedule.apply(); sgd.step(); schedule.advance();`
 class LrSchedule {
  public:
-  /// `optimizer` must outlive the schedule. Throws where an option that the kind needs is missing.
+  /// `optimizer` must outlive the schedule. Throws Error if an option is out of its range, or one that the kind needs
+  /// is missing.
   LrSchedule(Optimizer& optimizer, const LrScheduleOptions& options);
 
   double lr() const { return learning_rate(options_, step_); }
@@ -39,7 +43,10 @@ class LrSchedule {
   void advance() { ++step_; }
   std::int64_t step() const { return step_; }
 
+  /// "step", and "total_steps" if the rate depends on it.
   core::StateDict state_dict() const;
+  /// Throws Error if the state's total_steps are not this schedule's: the rate would jump. A state without them is
+  /// taken as it is. Then nothing has been changed.
   void load_state_dict(const core::StateDict& state);
 
  private:

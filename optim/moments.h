@@ -3,14 +3,16 @@
 
 #include <cmath>
 
+#include "tandem/optim/checks.h"
 #include "tandem/optim/segments.h"
 
 namespace tandem::optim {
 
-/// Throws where a beta is not in [0, 1).
-inline void check_betas(const char* optimizer, double beta1, double beta2) {
-  for (const double beta : {beta1, beta2})
-    if (!(beta >= 0 && beta < 1)) core::fail("{}: beta {} is not in [0, 1)", optimizer, beta);
+/// Throws Error if a beta is not in [0, 1), or eps is not a number >= 0.
+inline void check_moments(const char* optimizer, double beta1, double beta2, double eps) {
+  check_below_one(optimizer, "beta1", beta1);
+  check_below_one(optimizer, "beta2", beta2);
+  check_not_negative(optimizer, "eps", eps);
 }
 
 /// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <set>
+
+#include "tandem/optim/checks.h"
 
 namespace tandem::optim {
 namespace {
@@ -13,19 +14,17 @@ using core::fail;
 constexpr const char* kStep = "step";
 constexpr double kMostSteps = 1e15;  // all whole numbers up to it are doubles
 
-void check_factor(std::size_t group, const char* what, double value) {
-  if (!(value >= 0 && std::isfinite(value)))
-    fail("optimizer: group {} has the {} {}, needed a number, at least 0", group, what, value);
-}
-
 }  // namespace
 
 Optimizer::Optimizer(Rule rule, std::vector<ParameterGroup> groups, double lr, double weight_decay)
-    : lr_(lr), rule_(std::move(rule)) {
+    : rule_(std::move(rule)) {
+  set_lr(lr);
+  check_not_negative(rule_.name, "weight decay", weight_decay);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const ParameterGroup& group = groups[g];
-    check_factor(g, "learning-rate factor", group.lr_factor);
-    check_factor(g, "weight decay", group.weight_decay.value_or(0));
+    const std::string whose = fmt::format("{}: group {}", rule_.name, g);
+    check_not_negative(whose, "learning-rate factor", group.lr_factor);
+    check_not_negative(whose, "weight decay", group.weight_decay.value_or(0));
     const Treatment treatment{
         .weight_decay = group.weight_decay.value_or(weight_decay), .lr_factor = group.lr_factor, .adapt = group.adapt};
     parameters_.insert(parameters_.end(), group.parameters.begin(), group.parameters.end());
@@ -39,6 +38,11 @@ Optimizer::Optimizer(Rule rule, std::vector<ParameterGroup> groups, double lr, d
     if (!seen.insert(parameters_[i].state().get()).second)
       fail("optimizer: parameter {} of shape {} is listed twice", i, parameters_[i].shape().str());
   }
+}
+
+void Optimizer::set_lr(double lr) {
+  check_not_negative(rule_.name, "learning rate", lr);
+  lr_ = lr;
 }
 
 std::vector<ParameterGroup> Optimizer::one_group(std::vector<Variable> parameters) {

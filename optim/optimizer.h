@@ -33,7 +33,8 @@ class Optimizer {
 
   /// What all groups' rates are multiples of.
   double lr() const { return lr_; }
-  void set_lr(double lr) { lr_ = lr; }
+  /// Throws Error if it is not a number >= 0.
+  void set_lr(double lr);
   /// Of all groups, one behind the other.
   const std::vector<Variable>& parameters() const { return parameters_; }
 
@@ -54,8 +55,8 @@ class Optimizer {
     bool counts_steps = false;  ///< remembers, as "step", how often each parameter has moved
   };
 
-  /// Throws where a parameter requires no gradient or is listed twice, or a group's factor or decay is not a number of
-  /// at least 0.
+  /// Throws Error if a parameter requires no gradient or is listed twice, or a rate, factor or decay is not a number
+  /// >= 0.
   Optimizer(Rule rule, std::vector<ParameterGroup> groups, double lr, double weight_decay);
   static std::vector<ParameterGroup> one_group(std::vector<Variable> parameters);
 
@@ -82,7 +83,7 @@ class Optimizer {
   std::vector<Variable> parameters_;
   std::vector<Treatment> treatments_;  ///< one for each parameter
   std::vector<State> states_;          ///< one for each parameter
-  double lr_;
+  double lr_ = 0;
 
  private:
   std::pair<std::size_t, std::string> parse_key(const std::string& key) const;

@@ -1,6 +1,9 @@
 #include "tandem/optim/sgd.h"
 
+#include <cmath>
+
 #include "tandem/core/recorder.h"
+#include "tandem/optim/checks.h"
 #include "tandem/optim/momentum_pass.h"
 
 namespace tandem::optim {
@@ -9,6 +12,8 @@ Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
     : Optimizer({.name = "sgd", .state_kinds = {"momentum_buffer"}}, std::move(groups), options.lr,
                 options.weight_decay),
       options_(options) {
+  check_not_negative("sgd", "momentum", options.momentum);
+  if (!std::isfinite(options.dampening)) core::fail("sgd: the dampening is {}, must be a number", options.dampening);
   if (options.nesterov && (options.momentum <= 0 || options.dampening != 0))
     core::fail("sgd: nesterov needs a momentum and no dampening, got {} and {}", options.momentum, options.dampening);
 }

@@ -6,7 +6,7 @@
 namespace tandem::distributed {
 namespace {
 
-using Assignment = std::vector<std::vector<std::size_t>>;
+using Assignment = BucketAssignment;
 
 DataParallelOptions observed(double cap_mb) {
   DataParallelOptions options;
@@ -15,10 +15,7 @@ DataParallelOptions observed(double cap_mb) {
   return options;
 }
 
-Assignment assignment_of(const DistributedDataParallel& ddp) {
-  const auto buckets = ddp.reducer().assignment();
-  return {buckets.begin(), buckets.end()};
-}
+Assignment assignment_of(const DistributedDataParallel& ddp) { return ddp.reducer().assignment(); }
 
 TEST(Line7, buckets_follow_the_first_ranks_arrival_from_the_second_iteration_on) {
   run_as_threads(3, [](World& world) {

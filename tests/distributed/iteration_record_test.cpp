@@ -1,7 +1,9 @@
 // What is written down of an iteration: line 33 (docs/ddp.md). Ranks are threads.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 #include "tandem/nn/linear.h"
 #include "tandem/nn/sequential.h"
@@ -43,6 +45,86 @@ TEST(Line33, an_iteration_is_written_down) {
     }
     world.leave();
   });
+}
+
+constexpr std::chrono::milliseconds kPause{4};
+constexpr double kPauseMs = 4;
+
+Variable paused_loss(DistributedDataParallel& ddp, const Vectors& model) {
+  ddp.before_forward();
+  std::this_thread::sleep_for(kPause);
+  return loss_of(model.all[0], 1);
+}
+
+// Modules that take other arguments than one tensor are called by themselves, after before_forward().
+TEST(Line33, a_forward_that_is_not_ddps_own_is_measured_too) {
+  run_as_threads(2, [](World& world) {
+    Vectors model({{"a", {4}}}, 0);
+    DistributedDataParallel ddp(model, group_of(world));
+    const Variable loss = paused_loss(ddp, model);
+    autograd::backward(loss, {.gradient = {}, .retain_graph = true});
+    const IterationRecord first = ddp.reducer().last_iteration();
+    EXPECT_GE(first.forward.ms(), kPauseMs);
+    EXPECT_LE(first.forward.end_ns, first.backward.begin_ns);
+    loss.backward();  // the same graph again: this backward had no forward of its own
+    EXPECT_EQ(ddp.reducer().last_iteration().forward.ms(), 0);
+    world.leave();
+  });
+}
+
+TEST(Line33, passes_that_send_nothing_are_counted_by_the_next_that_does) {
+  run_as_threads(2, [](World& world) {
+    Vectors model({{"a", {4}}}, 0);
+    DistributedDataParallel ddp(model, group_of(world));
+    for (int i = 0; i < 2; ++i) {
+      for (int pass = 0; pass < 3; ++pass) {
+        const auto local_only = ddp.no_sync();
+        paused_loss(ddp, model).backward();
+      }
+      paused_loss(ddp, model).backward();
+      const IterationRecord& record = ddp.reducer().last_iteration();
+      EXPECT_EQ(record.local.count, 3);
+      EXPECT_GE(record.local.forward_ns, 3e6 * kPauseMs);
+      EXPECT_GT(record.local.backward_ns, 0);
+      EXPECT_GE(record.forward.ms(), kPauseMs);
+    }
+    paused_loss(ddp, model).backward();
+    EXPECT_EQ(ddp.reducer().last_iteration().local.count, 0);
+    EXPECT_EQ(ddp.reducer().last_iteration().local.forward_ns, 0);
+    world.leave();
+  });
+}
+
+TEST(Line33, buckets_are_told_as_they_were_in_that_iteration) {
+  run_as_threads(2, [](World& world) {
+    Vectors model({{"a", {4}}, {"b", {4}}}, 0);
+    DistributedDataParallel ddp(model, group_of(world), {.bucket_cap_mb = 0, .bucket_order = BucketOrder::observed});
+    const auto backward = [&] {
+      const Variable b = loss_of(model.all[1], 1), a = loss_of(model.all[0], 1);  // backward meets the newest first
+      (a + b).backward();
+      return *ddp.reducer().last_iteration().assignment;
+    };
+    EXPECT_EQ(backward(), (BucketAssignment{{1}, {0}}));
+    EXPECT_EQ(backward(), (BucketAssignment{{0}, {1}}));
+    world.leave();
+  });
+}
+
+TEST(Line33, one_rank_communicates_nothing) {
+  for (const bool overlap : {true, false})
+    run_as_threads(1, [&](World& world) {
+      Vectors model({{"a", {4}}, {"b", {100000}}}, 0);
+      DistributedDataParallel ddp(model, group_of(world), {.bucket_cap_mb = 0, .overlap = overlap});
+      (loss_of(model.all[1], 1) + loss_of(model.all[0], 1)).backward();
+      const IterationRecord& record = ddp.reducer().last_iteration();
+      EXPECT_EQ(record.buckets.size(), 2u);
+      EXPECT_EQ(record.bytes_sent, 0);
+      EXPECT_EQ(record.communication_ms(), 0);
+      EXPECT_EQ(record.first_launch_to_last_completion_ms(), 0);
+      EXPECT_EQ(record.overlapped_ms(), 0);
+      EXPECT_EQ(record.exposed_ms(), 0);
+      world.leave();
+    });
 }
 
 TEST(IterationRecord, times_are_of_merged_intervals) {

@@ -148,11 +148,11 @@ TEST(ParameterGroups, Errors) {
   const Variable a(Tensor::zeros({2}), true), b(Tensor::zeros({3}), true), constant(Tensor::zeros({2}));
   const auto error = [](std::vector<ParameterGroup> groups) { return error_of([&] { Sgd(std::move(groups), {}); }); };
   EXPECT_EQ(error({{.parameters = {a}}, {.parameters = {b}, .lr_factor = -1}}),
-            "optimizer: group 1 has the learning-rate factor -1, needed a number, at least 0");
+            "sgd: group 1: the learning-rate factor is -1, must be a number >= 0");
   EXPECT_EQ(error({{.parameters = {a}, .lr_factor = std::nan("")}}),
-            "optimizer: group 0 has the learning-rate factor nan, needed a number, at least 0");
+            "sgd: group 0: the learning-rate factor is nan, must be a number >= 0");
   EXPECT_EQ(error({{.parameters = {a}, .weight_decay = -0.1}}),
-            "optimizer: group 0 has the weight decay -0.1, needed a number, at least 0");
+            "sgd: group 0: the weight decay is -0.1, must be a number >= 0");
   EXPECT_EQ(error({{.parameters = {a}}, {.parameters = {b, a}}}),
             "optimizer: parameter 2 of shape [2] is listed twice");
   EXPECT_EQ(error({{.parameters = {a, b}}, {.parameters = {constant}}}),
