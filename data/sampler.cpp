@@ -23,6 +23,11 @@ std::int64_t Sampler::micro_steps() const {
   return options_.samples / global_batch_ + (options_.samples % global_batch_ != 0);
 }
 
+std::int64_t Sampler::rows(std::int64_t first, std::int64_t count) const {
+  const std::int64_t last = (first + count - 1) * global_batch_;  // where the last of them begins
+  return last - first * global_batch_ + std::min(global_batch_, options_.samples - last);
+}
+
 void Sampler::seek(const SamplerPosition& position) {
   if (position.micro_step < 0 || position.micro_step > micro_steps())
     core::fail("sampler: micro-step {} of an epoch of {}", position.micro_step, micro_steps());
@@ -36,7 +41,7 @@ void Sampler::seek(const SamplerPosition& position) {
 std::optional<MicroStep> Sampler::next() {
   if (position_.micro_step >= micro_steps()) return std::nullopt;
   const std::int64_t begin = position_.micro_step++ * global_batch_;
-  MicroStep share{.indices = {}, .rows = std::min(global_batch_, options_.samples - begin)};
+  MicroStep share{.indices = {}, .rows = rows(position_.micro_step - 1, 1)};
   share.indices.reserve(static_cast<std::size_t>(share.rows / options_.world_size + 1));
   for (std::int64_t row = options_.rank; row < share.rows; row += options_.world_size)
     share.indices.push_back(options_.shuffle ? order_[static_cast<std::size_t>(begin + row)] : begin + row);

@@ -44,6 +44,8 @@ class Sampler {
   const SamplerOptions& options() const { return options_; }
   /// Micro-steps of an epoch, the same for all ranks: samples / (W*B), rounded up.
   std::int64_t micro_steps() const;
+  /// Of all ranks together, in `count` micro-steps from `first` on, which an epoch must have.
+  std::int64_t rows(std::int64_t first, std::int64_t count) const;
 
   /// Goes to any place of any epoch, as when a run is resumed. Throws Error where an epoch has no such micro-step;
   /// its end, micro_steps(), is allowed.

@@ -43,10 +43,12 @@ class Numbers final : public LabelledDataset {
   std::int64_t size_;
 };
 
+std::vector<std::int64_t> targets(const Batch& batch) { return batch.target.to_vector<std::int64_t>(); }
+
 std::vector<std::int64_t> targets(const Window& window) {
   std::vector<std::int64_t> all;
   for (const Batch& batch : window.micro_batches) {
-    const auto part = batch.target.to_vector<std::int64_t>();
+    const auto part = targets(batch);
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -62,9 +64,11 @@ TEST(Loader, WindowsOfWholeMicroSteps) {
     ASSERT_TRUE(first);
     EXPECT_EQ(first->micro_batches.size(), 4u);
     EXPECT_EQ(first->rows, 16);
-    EXPECT_EQ(targets(*first), (std::vector<std::int64_t>{0, 2, 4, 6, 8, 10, 12, 14}));
-    EXPECT_EQ(first->micro_batches[1].input.to_vector<float>(),
+    EXPECT_EQ(targets(first->micro_batches.next()), (std::vector<std::int64_t>{0, 2}));
+    EXPECT_EQ(first->micro_batches.next().input.to_vector<float>(),
               (std::vector<float>{4, static_cast<float>(100 + epoch), 6, static_cast<float>(100 + epoch)}));
+    EXPECT_EQ(targets(first->micro_batches.next()), (std::vector<std::int64_t>{8, 10}));
+    EXPECT_EQ(targets(first->micro_batches.next()), (std::vector<std::int64_t>{12, 14}));
     EXPECT_EQ(loader.position(), (SamplerPosition{.epoch = epoch, .micro_step = 4}));
     const auto second = loader.next_window();
     ASSERT_TRUE(second);
@@ -85,8 +89,10 @@ TEST(Loader, ARankWithoutRowsHasAnEmptyBatch) {
   ASSERT_EQ(window->micro_batches.size(), 2u);
   EXPECT_EQ(window->rows, 5);
   EXPECT_EQ(window->row_weight, 4. / 5);
-  EXPECT_EQ(window->micro_batches[1].input.shape(), (core::Shape{0, 2}));
-  EXPECT_EQ(window->micro_batches[1].target.shape(), (core::Shape{0}));
+  window->micro_batches.next();
+  const Batch second = window->micro_batches.next();
+  EXPECT_EQ(second.input.shape(), (core::Shape{0, 2}));
+  EXPECT_EQ(second.target.shape(), (core::Shape{0}));
 }
 
 TEST(Loader, ResumesBehindTheLastWindow) {
@@ -109,6 +115,28 @@ TEST(Loader, ReadsAheadButNotFurtherThanTheQueue) {
   for (int i = 0; i < 1000 && numbers->batches < 4; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(numbers->batches, 4);  // three wait, the fourth has no room yet
+}
+
+// However many micro-steps a window has: it is handed out while it is read.
+TEST(Loader, AWindowIsNeverHeldWhole) {
+  for (const bool is_counted : {false, true}) {
+    const auto numbers = std::make_shared<Numbers>(1000);
+    LoaderOptions options{.accumulation_steps = 1000, .prefetch = 3};
+    if (is_counted)
+      options.items = [](const Batch& batch) { return std::vector{double(batch.target.data<std::int64_t>()[0])}; };
+    Loader loader(numbers, Sampler({.samples = 1000, .batch_size = 1}), options);
+    loader.begin_epoch({});
+    const auto window = loader.next_window();
+    ASSERT_TRUE(window);
+    EXPECT_EQ(window->rows, 1000);
+    std::int64_t taken = 0;
+    for (const Batch& batch : window->micro_batches) {
+      EXPECT_EQ(targets(batch), (std::vector{taken++}));
+      const std::int64_t counted = is_counted ? 1000 - 3 : 0;  // read, but not kept
+      EXPECT_LE(numbers->batches, taken + 3 + 1 + counted);
+    }
+    EXPECT_EQ(taken, 1000);
+  }
 }
 
 TEST(Loader, StoppedAtAnyMoment) {
@@ -164,6 +192,41 @@ TEST(Loader, WrongUse) {
   loader.begin_epoch({});
   expect_contains(error_of([&] { loader.begin_epoch({.micro_step = 2}); }), "micro-step 2 of an epoch of 1");
   EXPECT_TRUE(loader.next_window());
+}
+
+TEST(Loader, ItemsAreCountedBeforeAWindowBegins) {
+  const auto numbers = std::make_shared<Numbers>(23);
+  for (const std::int64_t prefetch : {1, 2, 3, 8})
+    for (const int rank : {0, 1}) {
+      LoaderOptions options{.accumulation_steps = 4, .prefetch = prefetch};
+      options.items = [](const Batch& batch) {
+        double sum = 0;
+        for (const std::int64_t target : targets(batch)) sum += static_cast<double>(target);
+        return std::vector{sum, static_cast<double>(batch.rows())};
+      };
+      Loader loader(numbers, Sampler({.samples = 23, .batch_size = 2, .rank = rank, .world_size = 2}), options);
+      loader.begin_epoch({});
+      const auto first = loader.next_window();
+      EXPECT_EQ(first->items, (std::vector<double>{rank == 0 ? 56.0 : 64.0, 8}));  // 0 + 2 + ... + 14, 1 + 3 + ... + 15
+      EXPECT_EQ(targets(*first).back(), 14 + rank);
+      const auto second = loader.next_window();
+      EXPECT_EQ(second->items, (rank == 0 ? std::vector<double>{16 + 18 + 20 + 22, 4} : std::vector<double>{57, 3}));
+      EXPECT_EQ(targets(*second).size(), rank == 0 ? 4u : 3u);
+      EXPECT_FALSE(loader.next_window());
+    }
+}
+
+TEST(Loader, WhatIsLeftOfAWindowIsDropped) {
+  const auto numbers = std::make_shared<Numbers>(8);
+  Loader loader(numbers, Sampler({.samples = 8, .batch_size = 1}), {.accumulation_steps = 3});
+  loader.begin_epoch({});
+  const auto first = loader.next_window();
+  EXPECT_EQ(targets(first->micro_batches.next()), (std::vector<std::int64_t>{0}));
+  const auto second = loader.next_window();
+  EXPECT_EQ(error_of([&] { first->micro_batches.next(); }),
+            "loader: a batch of a window that is over: next_window() was called since");
+  EXPECT_EQ(targets(*second), (std::vector<std::int64_t>{3, 4, 5}));
+  EXPECT_EQ(error_of([&] { second->micro_batches.next(); }), "loader: the window has no more batches");
 }
 
 TEST(Loader, AnEmptyDataSetHasNoWindows) {

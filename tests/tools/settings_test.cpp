@@ -132,6 +132,10 @@ TEST(Settings, what_does_not_go_together) {
   expect_usage_error({"--out", "x", "--resume", "--overwrite"}, {"--resume and --overwrite"});
   expect_usage_error({"--eval-only", "--save-grads", "x"}, {"--save-grads", "--eval-only"});
   expect_usage_error({"--eval-only", "--checkpoint-dir", "x"}, {"--checkpoint-dir", "--resume"});
+  expect_usage_error({"--eval-only"},
+                     {"--eval-only without weights would evaluate random ones: give --init-weights, or "
+                      "--resume with --checkpoint-dir"});
+  expect_usage_error({"--lr-steps", "5"}, {"--lr-steps is for --lr-schedule linear and cosine, not for constant"});
   expect_usage_error({"--metrics", "x", "--save-weights", "./x"}, {"--metrics and --save-weights", "the same file"});
 }
 
@@ -163,6 +167,8 @@ TEST(Settings, config_errors_name_file_key_and_what_is_allowed) {
   expect_config_error("batch-size: 16", {"not valid JSON"});
   expect_config_error("", {"not valid JSON"});
   expect_config_error("[1, 2]", {"needs an object"});
+  expect_config_error(R"({"outputs": 1})", {"\"outputs\" needs an object"});
+  expect_config_error(R"({"facts": "x"})", {"\"facts\" needs an object"});
   expect_config_error(R"({"lr": 1, "seed": 2, "lr": 3})", {"the key \"lr\" appears twice"});
   expect_config_error(R"({"lr": 1e999})", {"a number that is too large"});
   expect_config_error(R"({"out": "a\u0000b"})", {"\"out\"", "a folder"});
@@ -183,6 +189,52 @@ TEST(Settings, json_and_back_is_the_same) {
   EXPECT_EQ(json["lr"], 0.1);
   EXPECT_TRUE(json["epochs"].is_null());
   EXPECT_FALSE(json.contains("overwrite"));
+}
+
+// Where one run writes is no setting of another.
+TEST(Settings, outputs_of_a_config_are_taken_by_a_call_that_goes_on_with_the_run) {
+  const Settings run = parse({"--model", "mlp", "--out", "a", "--metrics", "m", "--profile-out", "p", "--save-weights",
+                              "w", "--save-grads", "g", "--save-outputs", "o", "--checkpoint-dir", "c"});
+  const auto json = to_json(run);
+  const std::vector<std::string> outputs{"save-weights", "save-grads",  "save-outputs",  "out",
+                                         "metrics",      "profile-out", "checkpoint-dir"};
+  EXPECT_EQ(json["outputs"].size(), outputs.size());
+  for (const std::string& name : outputs) {
+    EXPECT_TRUE(json["outputs"].contains(name)) << name;
+    EXPECT_FALSE(json.contains(name)) << name;
+  }
+  const File config(json.dump());
+  const auto expect_outputs = [&](const std::vector<const char*>& more, bool are_taken) {
+    std::vector<const char*> arguments{"--config", config.path()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Settings settings = parse(arguments);
+    EXPECT_EQ(settings.model, "mlp");
+    EXPECT_EQ(settings.metrics, are_taken ? run.metrics : std::nullopt);
+    EXPECT_EQ(settings.save_weights, are_taken ? run.save_weights : std::nullopt);
+    EXPECT_EQ(settings.profile_out, are_taken ? run.profile_out : std::nullopt);
+  };
+  expect_outputs({}, false);
+  expect_outputs({"--out", "b"}, false);
+  expect_outputs({"--out", "b", "--resume"}, false);
+  expect_outputs({"--out", "a", "--overwrite"}, false);
+  expect_outputs({"--resume"}, true);
+  expect_outputs({"--resume", "--out", "a"}, true);
+  expect_outputs({"--resume", "--checkpoint-dir", "c"}, true);
+  expect_outputs({"--resume", "--checkpoint-dir", "d"}, false);
+  EXPECT_EQ(parse({"--config", config.path(), "--resume"}).out, "a");
+}
+
+TEST(Settings, facts_of_a_config_set_nothing) {
+  const File config(R"({"model": "mlp", "facts": {"ranks": 4, "global_batch": 256, "threads": 3, "more": []}})");
+  const Settings settings = parse({"--config", config.path()});
+  ASSERT_TRUE(settings.config_facts);
+  EXPECT_EQ(settings.config_facts->ranks, 4);
+  EXPECT_EQ(settings.config_facts->global_batch, 256);
+  EXPECT_FALSE(settings.threads);
+  EXPECT_FALSE(parse({"--model", "mlp"}).config_facts);
+  const RunFacts facts = run_facts(parse({"--batch-size", "8", "--accumulation-steps", "3"}), 2);
+  EXPECT_EQ(facts.ranks, 2);
+  EXPECT_EQ(facts.global_batch, 48);
 }
 
 // A rank that goes its own way at a checkpoint or an evaluation would leave the others in a collective.

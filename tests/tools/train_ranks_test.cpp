@@ -109,7 +109,9 @@ TEST_F(TrainRanks, a_rank_without_rows_takes_part) {
 
 TEST_F(TrainRanks, evaluation_and_outputs_are_those_of_one_process) {
   write_rows("rows.safetensors", 23);
-  const std::string common = "--model mlp --data tensors:rows.safetensors --threads 1 --progress none --eval-only ";
+  train_well("--model mlp --data tensors:rows.safetensors --threads 1 --progress none --steps 1 --save-weights w");
+  const std::string common =
+      "--model mlp --data tensors:rows.safetensors --threads 1 --progress none --eval-only --init-weights w ";
   train_well(common + "--batch-size 23 --metrics one.m --save-outputs one.o");
   launch_well(3, common + "--batch-size 4 --metrics many.m --save-outputs many.o");
   EXPECT_LE(largest_difference("one.o", "many.o"), 1e-6);

@@ -5,6 +5,7 @@
 #include "tandem/core/parallel.h"
 #include "tandem/nn/dropout.h"
 #include "tests/tools/train_process.h"
+#include "tools/train/checkpoint.h"
 #include "tools/train/metrics.h"
 
 namespace tandem::train {
@@ -27,12 +28,30 @@ TEST_F(TrainTest, metrics_have_the_lines_that_are_promised) {
   EXPECT_EQ(lines[0]["lr"], 0.1);
   EXPECT_GT(lines[0]["lr"], lines[1]["lr"]);
   EXPECT_TRUE(lines[6].contains("eval_loss") && lines[6].contains("eval_accuracy"));
+  EXPECT_EQ(lines[6]["step"], 6);
+  EXPECT_EQ(lines[13]["step"], 12);
+  double before = 1.7e9;  // seconds since 1970: long after the year 2020
+  for (const auto& line : lines) {
+    EXPECT_GE(line["time"], before) << line;
+    before = line["time"];
+  }
+  EXPECT_LT(before, 1e11);  // not milliseconds
   EXPECT_EQ(lines[6]["epoch"], 1);
   EXPECT_EQ(lines[7]["epoch"], 2);
   EXPECT_EQ(lines[14]["done"], true);
   EXPECT_EQ(lines[14]["steps"], 12);
   EXPECT_GT(lines[14]["peak_rss_mb"], 1);
   EXPECT_EQ(lines[14]["weights_hash"].get<std::string>().size(), 16u);
+}
+
+TEST_F(TrainTest, the_last_loss_is_told_however_short_the_run_is) {
+  const std::string run = "--model mlp --data synthetic --synthetic-samples 22 --batch-size 4 --threads 1 --steps 3 ";
+  const std::string plain = train_well(run + "--eval-every 0 --progress plain").output;
+  EXPECT_NE(plain.find("\nstep 3/3  epoch 1  loss "), std::string::npos) << plain;
+  const std::string terminal = train_well(run + "--eval-every 0 --progress terminal").output;
+  const std::size_t last = terminal.find("\rstep 3/3  epoch 1  loss ");
+  ASSERT_NE(last, std::string::npos) << terminal;
+  EXPECT_EQ(terminal.find('\r', last + 1), std::string::npos) << terminal;  // it stays
 }
 
 TEST_F(TrainTest, steps_and_epochs_stop_at_the_first_and_eval_every_counts_updates) {
@@ -178,6 +197,7 @@ TEST_F(TrainTest, resume_refuses_a_position_that_does_not_fit) {
   const auto expect_refused = [&](const std::string& name, std::int64_t value, const std::string& cause) {
     data::TensorMap bad = good;
     bad.at(name) = core::Tensor::from<std::int64_t>({value}, {});
+    metadata["checksum"] = checksum({metadata, bad});
     data::save_safetensors(file, {bad.begin(), bad.end()}, metadata);
     expect_failure(arguments + "--steps 20 --resume", 1, cause);
   };
@@ -187,6 +207,7 @@ TEST_F(TrainTest, resume_refuses_a_position_that_does_not_fit) {
   expect_refused("sampler.epoch", std::int64_t{1} << 32, "\"sampler.epoch\" is 4294967296");
   expect_refused("sampler.epoch", 0, "8 updates do not end at epoch 0, micro-step 2");
   expect_refused("sampler.micro_step", 7, "micro-step 7 is none of an epoch's");
+  metadata["checksum"] = checksum({metadata, good});
   data::save_safetensors(file, {good.begin(), good.end()}, metadata);
   train_well(arguments + "--steps 20 --resume");
 }
@@ -206,8 +227,11 @@ TEST_F(TrainTest, only_checkpoints_are_taken_for_such_and_unfinished_ones_go) {
 }
 
 TEST(Metrics, a_resumed_run_drops_what_came_after_the_checkpoint) {
-  const std::string kept = "{\"step\":1,\"loss\":2}\n{\"step\":2,\"loss\":1}\n{\"epoch\":1,\"eval_loss\":1}\n";
-  EXPECT_EQ(metrics_until(kept + "{\"step\":3,\"loss\":1}\n{\"epoch\":2,\"eval_loss\":1}\n", 2), kept);
+  const std::string kept =
+      "{\"step\":1,\"loss\":2}\n{\"step\":2,\"loss\":1}\n{\"step\":2,\"epoch\":1,\"eval_loss\":1}\n";
+  EXPECT_EQ(metrics_until(kept + "{\"step\":3,\"loss\":1}\n{\"step\":3,\"epoch\":2,\"eval_loss\":1}\n", 2), kept);
+  EXPECT_EQ(last_evaluation(kept), 2);
+  EXPECT_EQ(last_evaluation("{\"step\":1,\"loss\":2}\n"), -1);
   EXPECT_EQ(metrics_until(kept + "{\"done\":true}\n", 9), kept);
   EXPECT_EQ(metrics_until(kept + "{\"step\":3,\"lo", 9), kept);
 }

@@ -148,10 +148,10 @@ TEST_F(TrainTest, config_json_of_a_run_gives_the_same_run) {
   train_well("--config one/config.json --out two");
   const auto one = nlohmann::json::parse(read_text(folder_ / "one/config.json"));
   auto two = nlohmann::json::parse(read_text(folder_ / "two/config.json"));
-  EXPECT_EQ(two["out"], "two");
-  two["out"] = "one";
+  EXPECT_EQ(two["outputs"]["out"], "two");
+  two["outputs"]["out"] = "one";
   EXPECT_EQ(one, two);
-  EXPECT_TRUE(one["versions"].contains("tandem"));
+  EXPECT_TRUE(one["facts"]["versions"].contains("tandem"));
   EXPECT_EQ(hash("one/metrics.jsonl"), hash("two/metrics.jsonl"));
 }
 

@@ -271,7 +271,8 @@ TEST_F(TrainText, recompute_gives_the_same_weights) {
 
 TEST_F(TrainText, outputs_are_hidden_states_in_the_order_of_rows) {
   write_sequences("rows.safetensors", 7, true, [](std::int64_t) { return 0; });
-  const std::string common = std::string(kSmall) + "--data tensors:rows.safetensors --eval-only ";
+  train_well(std::string(kSmall) + "--data tensors:rows.safetensors --steps 1 --eval-every 0 --save-weights w");
+  const std::string common = std::string(kSmall) + "--data tensors:rows.safetensors --init-weights w --eval-only ";
   train_well(common + "--batch-size 7 --save-outputs one.o --metrics m");
   EXPECT_EQ(metrics("m").front()["eval_next_sentence_loss"].is_number(), true);
   EXPECT_EQ(metrics("m").front()["eval_masked_lm_loss"], 0);  // nothing is predicted
@@ -285,7 +286,9 @@ TEST_F(TrainText, outputs_are_hidden_states_in_the_order_of_rows) {
 // Means over all tokens and all pairs, not means of the ranks' means.
 TEST_F(TrainText, evaluation_is_the_same_on_ranks_with_unequal_numbers_of_tokens) {
   write_sequences("rows.safetensors", 7, true, [](std::int64_t row) { return row % 4; });
-  const std::string common = std::string(kSmall) + "--data tensors:rows.safetensors --precision fp64 --eval-only ";
+  const std::string data = std::string(kSmall) + "--data tensors:rows.safetensors --precision fp64 ";
+  train_well(data + "--lr 0 --steps 1 --eval-every 0 --save-weights w");
+  const std::string common = data + "--init-weights w --eval-only ";
   train_well(common + "--batch-size 7 --metrics one");
   launch_well(3, common + "--batch-size 2 --metrics many");
   for (const char* key : {"eval_loss", "eval_accuracy", "eval_masked_lm_loss", "eval_next_sentence_loss"})

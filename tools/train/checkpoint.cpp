@@ -1,13 +1,13 @@
 #include "tools/train/checkpoint.h"
 
-#include <algorithm>
+#include <zlib.h>
+
 #include <limits>
 #include <string_view>
-#include <vector>
 
-#include "tandem/data/safetensors.h"
 #include "tools/train/bert_settings.h"
 #include "tools/train/class_names.h"
+#include "tools/train/setting_table.h"
 
 namespace tandem::train {
 namespace {
@@ -15,8 +15,9 @@ namespace {
 using core::Tensor;
 
 constexpr const char* kFormat = "format";
-constexpr const char* kFormatName = "tandem checkpoint 1";
-constexpr std::size_t kKept = 3;
+constexpr const char* kFormatName = "tandem checkpoint 2";
+constexpr const char* kChecksum = "checksum";
+constexpr const char* kUnset = "unset";
 
 Tensor number(std::int64_t value) { return Tensor::from<std::int64_t>({value}, {}); }
 
@@ -40,56 +41,80 @@ core::StateDict take(const data::TensorMap& tensors, const std::string& prefix) 
   return part;
 }
 
-void check_identity(data::Metadata stored, const RunIdentity& run) {
-  if (stored[kFormat] != kFormatName) core::fail("is no checkpoint of train");
-  for (const auto& [name, value] : run)
-    if (stored[name] != value) core::fail("comes from a run with {} {}, this one has {}", name, stored[name], value);
+std::string value_of(const data::Metadata& stored, const std::string& name) {
+  const auto found = stored.find(name);
+  return found == stored.end() ? kUnset : found->second;
 }
 
-constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors";
-
-// step-0000000100.safetensors, and nothing that somebody else put there under a similar name.
-bool is_checkpoint(std::string_view name) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return false;
-  name.remove_prefix(kPrefix.size());
-  name.remove_suffix(kSuffix.size());
-  return name.size() == 10 && name.find_first_not_of("0123456789") == name.npos;
+void check_identity(const data::Metadata& stored, const RunIdentity& run) {
+  for (const auto& [name, value] : run.fixed)
+    if (const std::string before = value_of(stored, name); before != value)
+      core::fail("comes from a run with {} {}, this one has {}", name, before, value);
 }
 
-// What a run that was killed while it wrote a checkpoint left (data::AtomicFile).
-bool is_leftover(std::string_view name) {
-  const std::size_t end = name.find(".safetensors.");
-  return end != name.npos && is_checkpoint(name.substr(0, end + kSuffix.size())) && name.ends_with(".tmp");
+std::vector<std::string> changes(const data::Metadata& stored, const RunIdentity& run) {
+  std::vector<std::string> changed;
+  for (const auto& [name, value] : run.chosen)
+    if (const std::string before = value_of(stored, name); before != value)
+      changed.push_back(fmt::format("{} {}, now {}", name, before, value));
+  return changed;
 }
 
-/// Oldest first.
-std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) return files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (is_checkpoint(entry.path().filename().string())) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  return files;
+// The rate as a function of the update must stay the one that the run began with.
+void load_schedule(core::StateDict part, bool is_new_length_meant, optim::LrSchedule& schedule) {
+  if (is_new_length_meant) std::erase_if(part, [](const auto& entry) { return entry.first == "total_steps"; });
+  try {
+    schedule.load_state_dict(part);
+  } catch (const core::Error& error) {
+    core::fail("{}; give the same --epochs and --steps as before, or the updates over which it falls as --lr-steps",
+               error.what());
+  }
 }
+
+std::uint32_t add(std::uint32_t crc, const void* bytes, std::size_t size) {
+  if (size == 0) return crc;  // zlib would begin anew
+  return static_cast<std::uint32_t>(crc32_z(crc, static_cast<const Bytef*>(bytes), size));
+}
+
+// With its end, so that no two lists of texts look alike.
+std::uint32_t add(std::uint32_t crc, std::string_view text) { return add(add(crc, text.data(), text.size()), "", 1); }
 
 }  // namespace
 
 RunIdentity run_identity(const Settings& settings, int ranks, const DataSource& data) {
-  RunIdentity run{{"--model", settings.model},
-                  {"model configuration", model_fingerprint(settings)},
-                  {"--data", data_name(*settings.data).kind},  // a file may be moved
-                  {"samples", std::to_string(data.train->size())},
-                  {"training data", data.fingerprint},
-                  {"ranks", std::to_string(ranks)},
-                  {"--batch-size", std::to_string(settings.batch_size)},
-                  {"--accumulation-steps", std::to_string(settings.accumulation_steps)},
-                  {"--optimizer", *settings.optimizer},
-                  {"--freeze", settings.freeze.value_or("nothing")},
-                  {"--precision", settings.precision},
-                  {"--seed", std::to_string(settings.seed)}};
-  run.merge(class_names_metadata(settings, data));
+  RunIdentity run;
+  run.fixed = {{"--model", settings.model},
+               {"model configuration", model_fingerprint(settings)},
+               {"--data", data_name(*settings.data).kind},  // a file may be moved
+               {"samples", std::to_string(data.train->size())},
+               {"training data", data.fingerprint},
+               {"ranks", std::to_string(ranks)},
+               {"--batch-size", std::to_string(settings.batch_size)},
+               {"--accumulation-steps", std::to_string(settings.accumulation_steps)},
+               {"--optimizer", *settings.optimizer},
+               {"--precision", settings.precision},
+               {"--seed", std::to_string(settings.seed)}};
+  run.fixed.merge(class_names_metadata(settings, data));
+  Settings copy = settings;
+  for (const Setting& setting : setting_table(copy)) {
+    const std::string flag = "--" + setting.name;
+    const nlohmann::json value = setting.write_json();
+    if ((setting.group == "Optimization" || flag == "--dropout") && !run.fixed.contains(flag))
+      run.chosen[flag] = value.is_null() ? kUnset : value.is_string() ? value.get<std::string>() : value.dump();
+  }
   return run;
+}
+
+std::string checksum(const Checkpoint& checkpoint) {
+  std::uint32_t crc = 0;
+  for (const auto& [key, value] : checkpoint.metadata)
+    if (key != kChecksum) crc = add(add(crc, key), value);
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    const Tensor dense = tensor.contiguous();
+    crc = add(add(add(crc, name), core::name(tensor.dtype())), tensor.shape().str());
+    crc = add(crc, dense.raw_data(), dense.bytes());
+  }
+  return fmt::format("crc32 {:08x}", crc);
 }
 
 void save_checkpoint(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& run) {
@@ -99,57 +124,35 @@ void save_checkpoint(const std::filesystem::path& path, const TrainingState& sta
   append(tensors, "schedule.", state.schedule->state_dict());
   tensors.emplace_back("sampler.epoch", number(state.position.epoch));
   tensors.emplace_back("sampler.micro_step", number(state.position.micro_step));
-  data::Metadata metadata(run.begin(), run.end());
+  data::Metadata metadata(run.fixed.begin(), run.fixed.end());
+  metadata.insert(run.chosen.begin(), run.chosen.end());
   metadata[kFormat] = kFormatName;
+  metadata[kChecksum] = checksum({metadata, {tensors.begin(), tensors.end()}});
   data::save_safetensors(path, tensors, metadata);
 }
 
-void load_checkpoint(const std::filesystem::path& path, TrainingState& state, const RunIdentity& run) {
-  data::Metadata metadata;
-  const data::TensorMap tensors = data::load_safetensors(path, &metadata);
-  try {
-    check_identity(metadata, run);
-    state.model().load_state_dict(take(tensors, "model."));
-    state.optimizer->load_state_dict(take(tensors, "optimizer."));
-    number(tensors, "schedule.step");
-    state.schedule->load_state_dict(take(tensors, "schedule."));
-    state.position = {.epoch = static_cast<std::uint32_t>(number(tensors, "sampler.epoch")),
-                      .micro_step = number(tensors, "sampler.micro_step")};
-  } catch (const core::Error& error) {
-    core::fail("{}: {}", path.string(), error.what());
-  }
+Checkpoint read_checkpoint(const std::filesystem::path& path) {
+  Checkpoint checkpoint;
+  checkpoint.tensors = data::load_safetensors(path, &checkpoint.metadata);
+  if (checkpoint.metadata[kFormat] != kFormatName)
+    core::fail("{}: is no checkpoint of this version of train", path.string());
+  const std::string stored = checkpoint.metadata[kChecksum], found = checksum(checkpoint);
+  if (stored != found)
+    core::fail("{}: is damaged: its contents have the checksum {}, written was {}", path.string(), found, stored);
+  return checkpoint;
 }
 
-CheckpointFolder::CheckpointFolder(const std::filesystem::path& folder, bool may_hold_some) : folder_(folder) {
-  if (!may_hold_some && newest_checkpoint(folder_.path()))
-    core::fail("{}: holds the checkpoints of a run: give --resume to continue it, --overwrite to replace it",
-               folder.string());
-}
-
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder) {
-  const auto files = list_checkpoints(folder);
-  if (files.empty()) return std::nullopt;
-  return files.back();
-}
-
-void CheckpointFolder::save(const TrainingState& state, const RunIdentity& run) {
-  if (state.step() == saved_step_) return;
-  save_checkpoint(folder_.path() / fmt::format("step-{:010}.safetensors", state.step()), state, run);
-  saved_step_ = state.step();
-  const auto files = list_checkpoints(folder_.path());
-  for (std::size_t i = 0; i + kKept < files.size(); ++i) std::filesystem::remove(files[i]);
-}
-
-void CheckpointFolder::keep() {
-  folder_.keep();
-  std::vector<std::filesystem::path> leftovers;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
-    if (is_leftover(entry.path().filename().string())) leftovers.push_back(entry.path());
-  for (const auto& file : leftovers) std::filesystem::remove(file);
-}
-
-void CheckpointFolder::remove_all() const {
-  for (const auto& file : list_checkpoints(folder_.path())) std::filesystem::remove(file);
+std::vector<std::string> restore(const Checkpoint& checkpoint, const RunIdentity& run, bool is_new_length_meant,
+                                 TrainingState& state) {
+  const auto& [metadata, tensors] = checkpoint;
+  check_identity(metadata, run);
+  state.model().load_state_dict(take(tensors, "model."));
+  state.optimizer->load_state_dict(take(tensors, "optimizer."));
+  number(tensors, "schedule.step");
+  load_schedule(take(tensors, "schedule."), is_new_length_meant, *state.schedule);
+  state.position = {.epoch = static_cast<std::uint32_t>(number(tensors, "sampler.epoch")),
+                    .micro_step = number(tensors, "sampler.micro_step")};
+  return changes(metadata, run);
 }
 
 }  // namespace tandem::train

@@ -1,50 +1,45 @@
-// Checkpoints: a training state in a file, and the folder where a run keeps its newest ones.
+// A checkpoint: a training state in a file, which is written whole or not at all.
 //
-// A file is safetensors: "model.<name>", "optimizer.<entry>", "schedule.step", "sampler.epoch", "sampler.micro_step";
-// its metadata tells what the run was (RunIdentity). It is written whole or not at all.
+// The file is safetensors: "model.<name>", "optimizer.<entry>", "schedule.<entry>", "sampler.epoch",
+// "sampler.micro_step"; its metadata tells what the run was (RunIdentity), and holds a checksum over all the rest, so
+// that a changed byte is found when it is read. Where a run keeps its newest ones: checkpoint_folder.h.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
+#include <vector>
 
-#include "tools/train/created_folder.h"
+#include "tandem/data/safetensors.h"
 #include "tools/train/training_state.h"
 
 namespace tandem::train {
 
-/// What must be the same for a run to be continued: the data's order, the random numbers, and what the tensors mean, by
-/// flag or by what it is called.
-using RunIdentity = std::map<std::string, std::string>;
+/// What a run was, by flag or by what it is called.
+struct RunIdentity {
+  using Values = std::map<std::string, std::string>;
+  /// What must be the same for a run to be continued: the data's order, the random numbers, what the tensors mean.
+  Values fixed;
+  /// What may be changed when a run is continued, but not without a word: how it learns.
+  Values chosen;
+};
 RunIdentity run_identity(const Settings& settings, int ranks, const DataSource& data);
 
-void save_checkpoint(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& run);
-/// Throws Error where the file is damaged, or `run` is not the one it came from: what differs, with both values.
-void load_checkpoint(const std::filesystem::path& path, TrainingState& state, const RunIdentity& run);
-
-/// None where the folder has none, or is missing.
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
-
-/// Files step-0000000100.safetensors and so on.
-class CheckpointFolder {
- public:
-  /// Makes the folder where it is missing. Throws Error where that cannot be, or, unless `may_hold_some`, it holds
-  /// checkpoints.
-  CheckpointFolder(const std::filesystem::path& folder, bool may_hold_some);
-
-  /// Keeps this checkpoint and the two before it. Does nothing where the folder has one of this step that it wrote.
-  void save(const TrainingState& state, const RunIdentity& run);
-  void remove_all() const;
-  /// From now on the folder stays; before, it goes with this object if it was made by it. Unfinished files of a run
-  /// that was killed are removed, so that they do not pile up.
-  void keep();
-  const std::filesystem::path& path() const { return folder_.path(); }
-
- private:
-  CreatedFolder folder_;
-  std::int64_t saved_step_ = -1;
+struct Checkpoint {
+  data::Metadata metadata;
+  data::TensorMap tensors;
 };
+
+/// "crc32 ..." over names, shapes, dtypes and bytes of the tensors, and the metadata but for the checksum itself.
+std::string checksum(const Checkpoint& checkpoint);
+
+void save_checkpoint(const std::filesystem::path& path, const TrainingState& state, const RunIdentity& run);
+/// Throws Error if the file is damaged, or no checkpoint.
+Checkpoint read_checkpoint(const std::filesystem::path& path);
+/// Sets the state. Returns what was chosen otherwise then: "--lr 0.1, now 0.01". Throws Error if `run` is not the one
+/// that the checkpoint came from: what differs, with both values; or if the learning rate would jump, because its
+/// schedule had another length and --lr-steps does not say that this is meant.
+std::vector<std::string> restore(const Checkpoint& checkpoint, const RunIdentity& run, bool is_new_length_meant,
+                                 TrainingState& state);
 
 }  // namespace tandem::train

@@ -15,9 +15,6 @@ constexpr const char* kDescription =
     "A step is one update, computed from accumulation-steps micro-steps of batch-size samples on each rank.\n"
     "Exit codes: 0 done, 1 failed (the last line on stderr says why), 2 wrong usage, 3 another rank failed, 128 + N "
     "ended by signal N.";
-// config.json has this beside the settings.
-constexpr const char* kVersions = "versions";
-
 struct Flag {
   Setting* setting;
   CLI::Option* option;
@@ -70,7 +67,7 @@ std::string shown(const nlohmann::json& value) {
   return text.size() > kShown ? text.substr(0, kShown) + "..." : text;
 }
 
-void read_config(const std::string& path, std::vector<Setting>& table) {
+nlohmann::json load_config(const std::string& path) {
   nlohmann::json config;
   try {
     config = parse_config(path, data::read_file(path));
@@ -83,15 +80,59 @@ void read_config(const std::string& path, std::vector<Setting>& table) {
   } catch (const core::Error& error) {
     fail_usage("--config {}", error.what());
   }
-  if (!config.is_object()) fail_usage("--config {}: needs an object, {{\"batch-size\": 64, ...}}", path);
+  for (const char* key : {"", kOutputs, kFacts})
+    if (const auto& part = *key ? config.value(key, nlohmann::json::object()) : config; !part.is_object())
+      fail_usage("--config {}: {}needs an object, {{\"batch-size\": 64, ...}}", path,
+                 *key ? fmt::format("\"{}\" ", key) : "");
+  return config;
+}
+
+void read_settings(const std::string& path, const nlohmann::json& config, std::vector<Setting>& table) {
   for (const auto& [key, value] : config.items()) {
-    if (key == kVersions) continue;
+    if (key == kOutputs || key == kFacts) continue;
     const auto setting = std::find_if(table.begin(), table.end(), [&](const Setting& s) { return s.name == key; });
     if (setting == table.end() || key == "config")
       fail_usage("--config {}: unknown key {}{}", path, data::quoted_name(key), suggestion(table, key));
     if (!setting->read_json(value))
       fail_usage("--config {}: \"{}\" is {}, allowed is {}", path, key, shown(value), setting->allowed);
   }
+}
+
+std::optional<RunFacts> read_facts(const nlohmann::json& config) {
+  const auto facts = config.find(kFacts);
+  const auto number = [&](const char* key) {
+    const auto found = facts->find(key);
+    return found != facts->end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+  };
+  if (facts == config.end() || number("ranks") < 1) return std::nullopt;
+  return RunFacts{.ranks = number("ranks"), .global_batch = number("global_batch")};
+}
+
+/// The value of a flag, if it was given.
+std::optional<std::string> given(const std::vector<Flag>& flags, std::string_view name) {
+  for (const auto& [setting, option] : flags)
+    if (setting->name == name && option->count() > 0) return option->as<std::string>();
+  return std::nullopt;
+}
+
+// Outputs are one run's own: only a call that goes on with it writes there again.
+bool goes_on(const std::vector<Flag>& flags, const nlohmann::json& outputs) {
+  if (given(flags, "resume") != "true") return false;
+  return std::all_of(flags.begin(), flags.end(), [&](const Flag& flag) {
+    const std::string& name = flag.setting->name;
+    if (name != "out" && name != "checkpoint-dir") return true;
+    const auto place = given(flags, name);
+    return !place || outputs.value(name, nlohmann::json()) == *place;
+  });
+}
+
+void read_config(const std::string& path, const std::vector<Flag>& flags, std::vector<Setting>& table,
+                 Settings& settings) {
+  const nlohmann::json config = load_config(path);
+  read_settings(path, config, table);
+  const auto outputs = config.value(kOutputs, nlohmann::json::object());
+  if (goes_on(flags, outputs)) read_settings(path, outputs, table);
+  settings.config_facts = read_facts(config);
 }
 
 void read_flags(const std::vector<Flag>& flags) {
@@ -127,8 +168,7 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
     fail_usage("{}", error.what());
   }
   check_no_extras(app, table);
-  for (const auto& [setting, option] : flags)
-    if (setting->name == "config" && option->count() > 0) read_config(option->as<std::string>(), table);
+  if (const auto path = given(flags, "config")) read_config(*path, flags, table, settings);
   read_flags(flags);
   resolve(settings);
   return settings;
@@ -136,9 +176,14 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
 
 nlohmann::ordered_json to_json(const Settings& settings) {
   Settings copy = settings;
-  nlohmann::ordered_json config;
-  for (const Setting& setting : setting_table(copy))
-    if (!setting.is_of_one_call) config[setting.name] = setting.write_json();
+  nlohmann::ordered_json config, outputs = nlohmann::ordered_json::object();
+  for (const Setting& setting : setting_table(copy)) {
+    if (setting.is_of_one_call) continue;
+    const nlohmann::json value = setting.write_json();
+    if (!setting.is_output) config[setting.name] = value;
+    if (setting.is_output && !value.is_null()) outputs[setting.name] = value;
+  }
+  config[kOutputs] = outputs;
   return config;
 }
 

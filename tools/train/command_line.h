@@ -14,7 +14,13 @@ namespace tandem::train {
 /// Throws UsageError of one line: the flag, its value, what is allowed.
 std::optional<Settings> parse_command_line(int argc, const char* const* argv);
 
-/// Every setting of a run by its flag's name, in the order of --help: what --config reads.
+// In config.json beside the settings:
+/// Where the run writes, by the flags' names. --config reads them only if the call goes on with that run, by --resume.
+inline constexpr const char* kOutputs = "outputs";
+/// What the run is beside its settings: ranks, global batch, threads, versions. --config sets nothing from them.
+inline constexpr const char* kFacts = "facts";
+
+/// Every setting of a run by its flag's name, in the order of --help, and its outputs: what --config reads.
 nlohmann::ordered_json to_json(const Settings& settings);
 
 /// "--batch-size 64": what must be the same on all ranks of a run.

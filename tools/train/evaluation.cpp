@@ -89,8 +89,8 @@ Evaluation summarize(const Sums& sums, const std::vector<std::string>& terms) {
 }  // namespace
 
 std::optional<Evaluation> evaluate(const Settings& settings, Ranks& ranks, Task& task,
-                                   const std::shared_ptr<const data::Dataset>& dataset, const StopSignal& stop,
-                                   Outputs* outputs) {
+                                   const std::shared_ptr<const data::Dataset>& dataset,
+                                   const std::function<bool()>& is_stopped, Outputs* outputs) {
   const core::RecordScope scope("evaluate", "phase");
   const autograd::NoGradGuard no_grad;
   const EvaluationMode mode(task.model());
@@ -104,9 +104,11 @@ std::optional<Evaluation> evaluate(const Settings& settings, Ranks& ranks, Task&
   Sums sums(task.terms().size());
   std::int64_t begin = 0;  // of the global batch
   while (const auto window = loader.next_window()) {
-    if (stop.received()) sums.stop();
-    if (stop.received()) break;
-    const BatchEvaluation batch = task.evaluate(window->micro_batches.front(), outputs != nullptr);
+    if (is_stopped()) {  // asked once: what was cut never counts as whole
+      sums.stop();
+      break;
+    }
+    const BatchEvaluation batch = task.evaluate(window->micro_batches.next(), outputs != nullptr);
     sums.add(batch);
     if (outputs) place(batch, dataset->size(), begin, window->rows, ranks, *outputs);
     begin += window->rows;

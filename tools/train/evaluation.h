@@ -1,6 +1,7 @@
 // Evaluation: the mean loss and the accuracy over a data set, in evaluation mode, nothing recorded.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,7 +10,6 @@
 
 #include "tandem/data/dataset.h"
 #include "tools/train/ranks.h"
-#include "tools/train/stop_signal.h"
 #include "tools/train/tasks/task.h"
 
 namespace tandem::train {
@@ -26,9 +26,10 @@ using Outputs = std::vector<std::pair<std::string, core::Tensor>>;
 
 /// Collective: each rank evaluates its share, and all get the same result. Every sample counts once. The model's mode
 /// is as before afterwards. `outputs`, where given, gets the model's outputs in the data set's order, on all ranks, in
-/// the memory of each. None where a signal came meanwhile, to any of them. Throws Error where the loss is not finite.
+/// the memory of each. `is_stopped` is asked before each batch; none if it said so to any of the ranks. Throws Error if
+/// the loss is not finite.
 std::optional<Evaluation> evaluate(const Settings& settings, Ranks& ranks, Task& task,
-                                   const std::shared_ptr<const data::Dataset>& dataset, const StopSignal& stop,
-                                   Outputs* outputs = nullptr);
+                                   const std::shared_ptr<const data::Dataset>& dataset,
+                                   const std::function<bool()>& is_stopped, Outputs* outputs = nullptr);
 
 }  // namespace tandem::train

@@ -4,17 +4,17 @@
 
 namespace tandem::train {
 
+std::function<std::vector<double>(const data::Batch&)> item_counter(const Task& task) {
+  if (task.items_are_rows()) return {};
+  return [&task](const data::Batch& batch) { return task.items(batch); };
+}
+
 ItemCount::ItemCount(const Task& task, const data::Window& window, distributed::ProcessGroup& group) {
   if (task.items_are_rows()) {
     total_ = core::Tensor::from(std::vector{static_cast<double>(window.rows)});
     return;
   }
-  std::vector<double> mine(task.terms().size());
-  for (const data::Batch& batch : window.micro_batches) {
-    const std::vector<double> items = task.items(batch);
-    for (std::size_t term = 0; term < mine.size(); ++term) mine[term] += items[term];
-  }
-  total_ = core::Tensor::from(mine);
+  total_ = core::Tensor::from(window.items);
   work_ = group.all_reduce(total_, {.label = "items"});
 }
 

@@ -1,6 +1,7 @@
 // How many items a window's loss is a mean over: of all ranks and micro-steps together (tasks/task.h).
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "tandem/data/loader.h"
@@ -9,9 +10,14 @@
 
 namespace tandem::train {
 
+/// For LoaderOptions::items: none if the task's items are rows, whose number is known without reading any. `task` must
+/// outlive it.
+std::function<std::vector<double>(const data::Batch&)> item_counter(const Task& task);
+
 class ItemCount {
  public:
-  /// Collective, unless the task's items are rows: the ranks' numbers are added up while the first forward computes.
+  /// Collective, unless the task's items are rows: the ranks' numbers, which the loader counted with item_counter(),
+  /// are added up while the first forward computes.
   ItemCount(const Task& task, const data::Window& window, distributed::ProcessGroup& group);
 
   /// 1 / the items of `term`; 0 where there are none. Waits for the other ranks, as has_any() does.

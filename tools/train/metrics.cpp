@@ -2,7 +2,9 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <sstream>
@@ -15,6 +17,11 @@ namespace {
 
 // Thousandths are enough for milliseconds, rates and mebibytes.
 double rounded(double value) { return std::round(value * 1000) / 1000; }
+
+/// Seconds since 1970, UTC.
+double unix_time() {
+  return rounded(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
+}
 
 }  // namespace
 
@@ -45,12 +52,26 @@ std::string metrics_until(const std::string& text, std::int64_t step) {
   return kept;
 }
 
+std::int64_t last_evaluation(const std::string& text) {
+  std::int64_t step = -1;
+  std::string line;
+  std::istringstream lines(text);
+  while (std::getline(lines, line)) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object() && json.contains("eval_loss") && json.contains("step") && json["step"].is_number_integer())
+      step = json["step"];
+  }
+  return step;
+}
+
 Metrics::Metrics(const std::vector<std::filesystem::path>& files, std::int64_t step) : paths_(files) {
   for (const auto& path : paths_) {
     const bool exists = std::filesystem::exists(path);
     if (!exists || std::filesystem::is_regular_file(path)) {  // not a pipe or a terminal
       const std::string before = exists && step > 0 ? data::read_file(path) : "";
-      data::write_file_atomically(path, metrics_until(before, step));
+      const std::string kept = metrics_until(before, step);
+      evaluated_step_ = std::max(evaluated_step_, last_evaluation(kept));
+      data::write_file_atomically(path, kept);
     }
     std::FILE* const file = std::fopen(path.c_str(), "ae");
     if (!file) core::fail("{}: cannot be opened for writing: {}", path.string(), std::strerror(errno));
@@ -79,8 +100,8 @@ void Metrics::update(const UpdateReport& r) {
   write(line);
 }
 
-void Metrics::evaluation(std::int64_t epoch, const Evaluation& result) {
-  nlohmann::ordered_json line{{"epoch", epoch}, {"eval_loss", nullptr}, {"eval_accuracy", nullptr}};
+void Metrics::evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& result) {
+  nlohmann::ordered_json line{{"step", step}, {"epoch", epoch}, {"eval_loss", nullptr}, {"eval_accuracy", nullptr}};
   if (result.has_items) line.update({{"eval_loss", result.loss}, {"eval_accuracy", result.accuracy}});
   if (result.terms.size() > 1)
     for (const auto& [name, value] : result.terms) line["eval_" + name] = value;
@@ -94,7 +115,9 @@ void Metrics::done(bool complete, std::int64_t steps, const nn::Module& model) {
          {"weights_hash", weights_hash(model)}});
 }
 
-void Metrics::write(const nlohmann::ordered_json& line) {
+void Metrics::write(nlohmann::ordered_json line) {
+  if (files_.empty()) return;
+  line["time"] = unix_time();
   const std::string text = line.dump() + '\n';
   for (std::size_t i = 0; i < files_.size(); ++i) {
     std::FILE* const file = files_[i].get();

@@ -1,12 +1,11 @@
 // Metrics: JSON lines, one for each update and evaluation, and a last one.
 //
 //   {"step":1,"epoch":1,"loss":2.31,"lr":0.02,"samples_per_s":..,"step_ms":..,"data_ms":..,"forward_ms":..,"backward_ms":..,
-//    "comm_ms":..,"comm_exposed_ms":..,"optimizer_ms":..,"all_reduces":2[,"grad_norm":..]}
-//                                  where the loss has several terms, each of them too: "masked_lm_loss",
-//                                  "next_sentence_loss"
-//                                  "loss" is null where no row had anything to predict, on any rank
-//   {"epoch":1,"eval_loss":0.41,"eval_accuracy":0.86}
-//   {"done":true,"steps":938,"peak_rss_mb":410.2,"weights_hash":"53a9..."}      false where a signal ended the run
+//    "comm_ms":..,"comm_exposed_ms":..,"optimizer_ms":..,"all_reduces":2[,"grad_norm":..],"time":1764550800.125}
+//   {"step":938,"epoch":1,"eval_loss":0.41,"eval_accuracy":0.86,"time":..}
+//   {"done":true,"steps":938,"peak_rss_mb":410.2,"weights_hash":"53a9...","time":..}
+//
+// docs/metrics.md says what each field is.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +32,9 @@ double peak_rss_mb();
 /// the evaluations after it. A line cut short by a crash ends it too.
 std::string metrics_until(const std::string& text, std::int64_t step);
 
+/// The update after which the last evaluation of the metrics `text` was made; -1: there is none.
+std::int64_t last_evaluation(const std::string& text);
+
 /// Writes the same lines to any number of files. Lines are there as soon as they are written.
 class Metrics {
  public:
@@ -40,8 +42,11 @@ class Metrics {
   /// be written.
   Metrics(const std::vector<std::filesystem::path>& files, std::int64_t step);
 
+  /// Of the lines that were there already, the update after which the last evaluation was made; -1: there is none.
+  std::int64_t evaluated_step() const { return evaluated_step_; }
+
   void update(const UpdateReport& report);
-  void evaluation(std::int64_t epoch, const Evaluation& result);
+  void evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& result);
   void done(bool complete, std::int64_t steps, const nn::Module& model);
 
  private:
@@ -49,8 +54,9 @@ class Metrics {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
 
-  void write(const nlohmann::ordered_json& line);
+  void write(nlohmann::ordered_json line);
 
+  std::int64_t evaluated_step_ = -1;
   std::vector<std::filesystem::path> paths_;
   std::vector<std::unique_ptr<std::FILE, Close>> files_;
 };

@@ -1,6 +1,6 @@
 #include "tools/train/overview.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -36,10 +36,21 @@ std::string describe_length(const Settings& settings, int ranks, const Length& l
   return text + fmt::format(", {} an epoch", with_commas(length.steps_per_epoch));
 }
 
+// A configuration does not say how many ranks there are, and with them the batch of an update changes.
+std::string compare_batches(const RunFacts& then, const RunFacts& now) {
+  const auto describe = [](const RunFacts& run) {
+    return fmt::format("{} samples an update on {} {}", with_commas(run.global_batch), run.ranks,
+                       run.ranks == 1 ? "rank" : "ranks");
+  };
+  return fmt::format("{}; the run of --config had {}{}", describe(now), describe(then),
+                     now.global_batch == then.global_batch ? "" : " (--batch-size, --accumulation-steps)");
+}
+
 std::string describe_optimizer(const Settings& settings) {
   std::string text = fmt::format("{}, lr {} {}", *settings.optimizer, *settings.lr, settings.lr_schedule);
   if (settings.lr_schedule == "step")
     text += fmt::format(" (x {} every {} steps)", *settings.lr_gamma, *settings.lr_step_size);
+  if (settings.lr_steps) text += fmt::format(" over {} steps", with_commas(*settings.lr_steps));
   if (settings.warmup_steps > 0) text += fmt::format(", {} warm-up steps", settings.warmup_steps);
   if (settings.momentum)
     text += fmt::format(", {}momentum {}", settings.nesterov ? "Nesterov " : "", *settings.momentum);
@@ -70,7 +81,7 @@ bool lower_cases_capitals(const data::TokenizerFile& tokenizer) {
 }  // namespace
 
 void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
-                    const TrainingState& state, const std::optional<std::filesystem::path>& checkpoint) {
+                    const TrainingState& state, const std::optional<Resumed>& resumed) {
   fmt::print("train\n");
   row("model", describe_model(settings, state));
   if (!state.left_out.empty()) row("weights", "not all: " + state.left_out);
@@ -81,6 +92,8 @@ void print_overview(const Settings& settings, const Ranks& ranks, const DataSour
     row("mode", "evaluation only");
   } else {
     row("steps", describe_length(settings, ranks.size(), length));
+    if (settings.config_facts && settings.config_facts->ranks != ranks.size())
+      row("batch", compare_batches(*settings.config_facts, run_facts(settings, ranks.size())));
     row("optimizer", describe_optimizer(settings));
   }
   row("ranks", ranks.describe());
@@ -90,8 +103,10 @@ void print_overview(const Settings& settings, const Ranks& ranks, const DataSour
   if (settings.out) row("out", *settings.out);
   if (settings.metrics) row("metrics", *settings.metrics);
   if (const auto folder = checkpoint_folder(settings); folder && !settings.eval_only) row("checkpoints", *folder);
-  if (checkpoint) {
-    row("resumed", fmt::format("after step {}, from {}", with_commas(state.step()), checkpoint->string()));
+  if (resumed) {
+    for (const std::string& error : resumed->damaged) row("passed over", error);
+    row("resumed", fmt::format("after step {}, from {}", with_commas(state.step()), resumed->checkpoint.string()));
+    if (!resumed->changed.empty()) row("changed", fmt::format("{}", fmt::join(resumed->changed, "; ")));
   } else if (settings.resume) {
     row("resumed", "from the beginning: there is no checkpoint yet");
   }

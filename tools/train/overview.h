@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tools/train/data_source.h"
 #include "tools/train/ranks.h"
@@ -10,8 +12,14 @@
 
 namespace tandem::train {
 
-/// `checkpoint` is what the run was resumed from.
+/// What a run goes on from.
+struct Resumed {
+  std::filesystem::path checkpoint;
+  std::vector<std::string> damaged;  ///< newer checkpoints that were passed over: what is wrong with each
+  std::vector<std::string> changed;  ///< settings that are others than before: "--lr 0.1, now 0.01"
+};
+
 void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
-                    const TrainingState& state, const std::optional<std::filesystem::path>& checkpoint);
+                    const TrainingState& state, const std::optional<Resumed>& resumed);
 
 }  // namespace tandem::train

@@ -15,12 +15,13 @@ using nlohmann::ordered_json;
 
 // Nanoseconds to milliseconds, to the microsecond.
 ordered_json ms(std::int64_t ns) { return std::round(static_cast<double>(ns) / 1e3) / 1e3; }
+ordered_json ms(const distributed::Interval& interval) { return ms(interval.end_ns - interval.begin_ns); }
 
 ordered_json plan(const Reducer& reducer, int rank, int world_size) {
   ordered_json parameters = ordered_json::array(), buckets = ordered_json::array();
   for (const auto& [name, variable] : reducer.parameters())
     parameters.push_back({{"name", name}, {"bytes", variable.data().bytes()}});
-  for (const auto& members : reducer.assignment()) buckets.push_back(members);
+  for (const auto& members : *reducer.last_iteration().assignment) buckets.push_back(members);
   return {{"rank", rank}, {"world_size", world_size}, {"parameters", parameters}, {"buckets", buckets}};
 }
 
@@ -47,22 +48,21 @@ Profile::Profile(const std::string& path, int rank, int world_size)
 
 void Profile::update(const Reducer& reducer, const UpdateReport& report) {
   const IterationRecord& record = reducer.last_iteration();
-  // The buckets of the record are those before a rebuild, and after it the plan is written anew.
   ordered_json line{{"step", report.step},
-                    {"forward_ms", ms(record.forward.end_ns - record.forward.begin_ns)},
-                    {"backward_ms", ms(record.backward.end_ns - record.backward.begin_ns)},
-                    {"optimizer_ms", report.optimizer_ms},
-                    {"exposed_ms", ms(record.end_ns - record.backward.end_ns)},
+                    {"forward_ms", ms(record.forward)},
+                    {"backward_ms", ms(record.backward)},
+                    {"optimizer_ms", std::round(report.optimizer_ms * 1e3) / 1e3},
+                    {"exposed_ms", std::round(record.exposed_ms() * 1e3) / 1e3},
+                    {"local_passes", record.local.count},
+                    {"local_forward_ms", ms(record.local.forward_ns)},
+                    {"local_backward_ms", ms(record.local.backward_ns)},
                     {"bytes_sent", record.bytes_sent},
                     {"bytes_copied", record.bytes_copied},
                     {"bytes_reordered", record.bytes_reordered}};
   line.update(times(record));
-  const std::vector<std::vector<std::size_t>> now(reducer.assignment().begin(), reducer.assignment().end());
-  if (assignment_.empty()) write(plan(reducer, rank_, world_size_).dump());
-  if (assignment_.empty()) assignment_ = now;
+  if (assignment_ != record.assignment) write(plan(reducer, rank_, world_size_).dump());
+  assignment_ = record.assignment;
   write(line.dump());
-  if (assignment_ != now) write(plan(reducer, rank_, world_size_).dump());
-  assignment_ = now;
 }
 
 void Profile::write(const std::string& line) {

@@ -34,7 +34,7 @@ Progress::Mode Progress::choose(const std::string& mode, std::FILE* out) {
   return mode == "terminal" || isatty(fileno(out)) ? Mode::terminal : Mode::plain;
 }
 
-void Progress::update(const UpdateReport& report) {
+void Progress::update(const UpdateReport& report, bool is_last) {
   const auto now = Clock::now();
   if (updates_++ == 0) {
     first_end_ = now;
@@ -43,11 +43,11 @@ void Progress::update(const UpdateReport& report) {
   }
   if (mode_ == Mode::none) return;
   const bool is_due = now - shown_ >= (mode_ == Mode::terminal ? kTerminalInterval : kPlainInterval);
-  if (updates_ > 1 && !is_due) return;
+  if (updates_ > 1 && !is_due && !is_last) return;
   shown_ = now;
   if (mode_ == Mode::terminal) {
-    fmt::print(out_, "\r{}\x1b[K", text(report, now));
-    line_open_ = true;
+    fmt::print(out_, "\r{}\x1b[K{}", text(report, now), is_last ? "\n" : "");
+    line_open_ = !is_last;
   } else {
     fmt::print(out_, "{}\n", text(report, now));
   }

@@ -25,7 +25,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void update(const UpdateReport& report);
+  /// `is_last`: it is told in any case, for no other will follow.
+  void update(const UpdateReport& report, bool is_last);
   void evaluation(std::int64_t epoch, std::int64_t step, const Evaluation& result);
   /// A line of its own, in every mode.
   void line(const std::string& text);

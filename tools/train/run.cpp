@@ -1,8 +1,5 @@
 #include "tools/train/run.h"
 
-#include <cmath>
-
-#include "tandem/core/ops/reduce.h"
 #include "tandem/core/parallel.h"
 #include "tandem/data/safetensors.h"
 #include "tandem/distributed/error.h"
@@ -30,30 +27,23 @@ void check_position(const Settings& settings, const Length& length, const Traini
     core::fail("has {} updates, --epochs and --steps ask for {}", state.step(), length.total_steps);
 }
 
-// The state that --resume continues from. Where there is none yet the run begins, so that one command serves both.
-std::optional<std::filesystem::path> resume(const Settings& settings, const Ranks& ranks, const DataSource& data,
-                                            const Length& length, TrainingState& state) {
+// The state that --resume continues from. If there is none yet the run begins, so that one command serves both.
+std::optional<Resumed> resume(const Settings& settings, const Ranks& ranks, const DataSource& data,
+                              const Length& length, TrainingState& state) {
   if (!settings.resume) return std::nullopt;
   const std::string folder = *checkpoint_folder(settings);
-  const auto checkpoint = newest_checkpoint(folder);
-  if (checkpoint) {
-    load_checkpoint(*checkpoint, state, run_identity(settings, ranks.size(), data));
-    try {
-      if (!settings.eval_only) check_position(settings, length, state);
-    } catch (const core::Error& error) {
-      core::fail("{}: {}", checkpoint->string(), error.what());
-    }
+  const auto newest = read_newest_checkpoint(folder);
+  if (!newest && settings.eval_only) core::fail("--resume: no checkpoint in {}", folder);
+  if (!newest) return std::nullopt;
+  Resumed resumed{.checkpoint = newest->path, .damaged = newest->damaged, .changed = {}};
+  try {
+    const bool is_any_length_fine = settings.lr_steps || settings.eval_only;
+    resumed.changed = restore(newest->contents, run_identity(settings, ranks.size(), data), is_any_length_fine, state);
+    if (!settings.eval_only) check_position(settings, length, state);
+  } catch (const core::Error& error) {
+    core::fail("{}: {}", newest->path.string(), error.what());
   }
-  if (!checkpoint && settings.eval_only) core::fail("--resume: no checkpoint in {}", folder);
-  return checkpoint;
-}
-
-// What the last update did shows in no loss any more.
-void check_weights(const nn::Module& model) {
-  for (const auto& [name, variable] : model.named_parameters())
-    if (!std::isfinite(core::sum_of_squares(variable.data())))
-      throw distributed::SharedError(fmt::format(
-          "{} holds values that are not finite or too large after the last update: training diverged", name));
+  return resumed;
 }
 
 void save_gradients(const std::string& path, const nn::Module& model) {
@@ -64,18 +54,21 @@ void save_gradients(const std::string& path, const nn::Module& model) {
   data::save_safetensors(path, gradients);
 }
 
-// Evaluates where that is due, and once more where outputs are wanted.
-void evaluate_at_end(const Settings& settings, Ranks& ranks, const DataSource& data, const TrainingState& state,
-                     bool is_due, const StopSignal& stop, Metrics& metrics, Progress& progress) {
+// What rank 0's metrics say, for all ranks to do the same: its files may be the only ones.
+std::int64_t evaluated_step(Ranks& ranks, const Metrics& metrics) {
+  const core::Tensor step = core::Tensor::from(std::vector{metrics.evaluated_step()});
+  ranks.group()->broadcast(step, 0, "step that was evaluated")->wait();
+  return step.to_vector<std::int64_t>().front();
+}
+
+// Evaluates if that is due, and once more if outputs are wanted.
+void evaluate_at_end(const Settings& settings, const Ranks& ranks, const TrainingState& state, Trainer& trainer) {
+  const bool is_due = settings.eval_only || (state.step() > 0 && settings.eval_every != 0 && !state.is_evaluated());
   if (!is_due && !settings.save_outputs) return;
   Outputs outputs;
-  const auto result =
-      evaluate(settings, ranks, *state.task, data.test, stop, settings.save_outputs ? &outputs : nullptr);
+  const auto result = trainer.evaluate(settings.save_outputs ? &outputs : nullptr);
   if (!result) return;
-  if (is_due) {
-    metrics.evaluation(epoch_number(state), *result);
-    progress.evaluation(epoch_number(state), state.step(), *result);
-  }
+  if (is_due) trainer.tell(*result);
   if (settings.save_outputs && ranks.is_first()) data::save_safetensors(*settings.save_outputs, outputs);
 }
 
@@ -119,17 +112,18 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   const DataSource data = open_data(settings);
   const Length length = run_length(settings, ranks.size(), data.train->size());
   TrainingState state = initial_state(settings, data, length);
-  const auto checkpoint = resume(given, ranks, data, length, state);
+  const auto resumed = resume(given, ranks, data, length, state);
   verify_ranks(settings, ranks, data, state);
   if (settings.summary) {
-    if (ranks.is_first()) print_overview(settings, ranks, data, length, state, checkpoint);
+    if (ranks.is_first()) print_overview(settings, ranks, data, length, state, resumed);
     if (ranks.is_first()) print_summary(settings, data, state);
     ranks.world().leave();
     return 0;
   }
   RunFolder folder(settings);
-  Metrics metrics = folder.begin(state.step());
-  if (ranks.is_first()) print_overview(settings, ranks, data, length, state, checkpoint);
+  Metrics metrics = folder.begin(state.step(), given, run_facts(settings, ranks.size()));
+  state.evaluated_step = evaluated_step(ranks, metrics);
+  if (ranks.is_first()) print_overview(settings, ranks, data, length, state, resumed);
 
   const StopSignal stop;
   Progress progress(settings.progress, length, ranks.is_first() ? stdout : nullptr);
@@ -140,16 +134,12 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
     if (!settings.eval_only) trainer.run();
     const bool has_trained = state.step() > first_step;
 
-    if (has_trained) {
-      check_weights(state.model());
-      trainer.save_checkpoint();
-    }
+    if (has_trained) trainer.save_checkpoint();
     if (settings.save_weights)
       data::save_safetensors(*settings.save_weights, state.model().state_dict(), weights_metadata(settings, data));
     if (settings.save_model) save_pretrained(*settings.save_model, settings, data, state.model());
     if (settings.save_grads) save_gradients(*settings.save_grads, state.model());
-    const bool is_due = settings.eval_only || (has_trained && settings.eval_every != 0 && !trainer.is_evaluated());
-    if (trainer.stopped_by() == 0) evaluate_at_end(settings, ranks, data, state, is_due, stop, metrics, progress);
+    if (trainer.stopped_by() == 0) evaluate_at_end(settings, ranks, state, trainer);
     ranks.verify("the ranks' weights", {"weights with hash " + weights_hash(state.model())});
     const int signal = ranks.any_signal(trainer.stopped_by() ? trainer.stopped_by() : stop.received());
     metrics.done(signal == 0, state.step(), state.model());

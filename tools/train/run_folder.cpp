@@ -80,11 +80,14 @@ void RunFolder::open_checkpoints(const std::string& folder) {
   if (!out_ || !fs::equivalent(out_->path(), checkpoints_->path())) locks_.emplace_back(folder);
 }
 
-Metrics RunFolder::begin(std::int64_t step) {
+Metrics RunFolder::begin(std::int64_t step, const Settings& chosen, const RunFacts& facts) {
   std::vector<fs::path> files;
   if (out_) {
-    nlohmann::ordered_json config = to_json(settings_);
-    config["versions"] = versions();
+    nlohmann::ordered_json config = to_json(chosen);
+    config[kFacts] = {{"ranks", facts.ranks},
+                      {"global_batch", facts.global_batch},
+                      {"threads", *settings_.threads},
+                      {"versions", versions()}};
     data::write_file_atomically(out_->path() / "config.json", config.dump(2) + '\n');
     files.push_back(out_->path() / "metrics.jsonl");
   }

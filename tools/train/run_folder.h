@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "tools/train/checkpoint.h"
+#include "tools/train/checkpoint_folder.h"
 #include "tools/train/folder_lock.h"
 #include "tools/train/metrics.h"
 #include "tools/train/settings.h"
@@ -24,8 +24,9 @@ class RunFolder {
   /// Null where the run keeps none.
   CheckpointFolder* checkpoints() { return checkpoints_ ? &*checkpoints_ : nullptr; }
 
-  /// The run begins, or goes on, after update `step`: writes config.json and opens the metrics.
-  Metrics begin(std::int64_t step);
+  /// The run begins, or goes on, after update `step`: opens the metrics, and writes config.json, which is `chosen`, the
+  /// settings without what was found out about this machine, and as "facts" what the run is beside them.
+  Metrics begin(std::int64_t step, const Settings& chosen, const RunFacts& facts);
 
  private:
   void open_out();

@@ -31,10 +31,12 @@ struct Allowed {
   std::string text;
   std::function<bool(const T&)> check = [](const T&) { return true; };
   bool is_path = false;  ///< of the rank's machine
+  bool is_output = false;
 };
 
 Allowed<std::string> any_text(const char* text) { return {.text = text}; }
 Allowed<std::string> path(const char* text) { return {.text = text, .is_path = true}; }
+Allowed<std::string> output(const char* text) { return {.text = text, .is_path = true, .is_output = true}; }
 Allowed<bool> on_or_off() { return {.text = "true or false"}; }
 Allowed<std::int64_t> at_least(std::int64_t low) {
   return {fmt::format("a whole number, at least {}", low), [low](std::int64_t value) { return value >= low; }};
@@ -143,6 +145,7 @@ class Table {
                 .allowed = allowed.text,
                 .is_switch = std::is_same_v<T, bool>,
                 .is_of_one_rank = allowed.is_path,
+                .is_output = allowed.is_output,
                 .read = [&field, allowed](const std::string& text) { return read(text, field, allowed); },
                 .read_json = [&field, allowed](const json& value) { return read_json(value, field, allowed); },
                 .write_json = [&field] { return write_json(field); }});
@@ -251,6 +254,8 @@ void add_optimization(Table& table, Settings& s) {
   table.row("lr-schedule", s.lr_schedule, one_of({"constant", "linear", "cosine", "step"}),
             "How the rate changes [constant]: linear, cosine: to 0 at the end, step: times gamma every step size");
   table.row("warmup-steps", s.warmup_steps, at_least(0), "Updates in which the rate grows linearly [0]");
+  table.row("lr-steps", s.lr_steps, at_least(1),
+            "Updates after which --lr-schedule linear or cosine reaches 0 [all of the run's]");
   table.row("lr-step-size", s.lr_step_size, at_least(1), "Updates between two falls of --lr-schedule step");
   table.row("lr-gamma", s.lr_gamma, above_zero(), "Factor of each fall of --lr-schedule step [0.1]");
 }
@@ -280,26 +285,29 @@ void add_files(Table& table, Settings& s) {
   table.row("freeze", s.freeze, any_text("names of parameters or modules, with commas between"),
             "Parameters that are not trained, by their names or their modules', e.g. conv1,bn1,layer* (* is any text); "
             "batch norms among them keep their statistics");
-  table.row("save-weights", s.save_weights, path("a file"), "Weights at the end, with the names of the classes");
+  table.row("save-weights", s.save_weights, output("a file"), "Weights at the end, with the names of the classes");
   table.row(
-      "save-model", s.save_model, path("a folder"),
+      "save-model", s.save_model, output("a folder"),
       "A BERT as Hugging Face's from_pretrained takes it: config.json, model.safetensors, tokenizer.json, vocab.txt, "
       "tokenizer_config.json");
-  table.row("save-grads", s.save_grads, path("a file"), "Gradients of the last update, as the optimizer got them");
+  table.row("save-grads", s.save_grads, output("a file"), "Gradients of the last update, as the optimizer got them");
   table.row("eval-only", s.eval_only, on_or_off(), "Only evaluate, on the test data");
-  table.row("save-outputs", s.save_outputs, path("a file"),
+  table.row("save-outputs", s.save_outputs, output("a file"),
             "For the test data, in its order: output, the logits; of a BERT that predicts tokens last_hidden_state and "
             "pooler_output");
   table.group("The run");
-  table.row("config", s.config, path("a file"), "Settings by their flags' names, in JSON; flags win").is_of_one_call =
-      true;
-  table.row("out", s.out, path("a folder"), "Run folder: config.json, metrics.jsonl, checkpoints/");
+  table
+      .row("config", s.config, path("a file"),
+           "Settings by their flags' names, in JSON, such as another run's config.json; flags win")
+      .is_of_one_call = true;
+  table.row("out", s.out, output("a folder"), "Run folder: config.json, metrics.jsonl, checkpoints/");
   table.row("overwrite", s.overwrite, on_or_off(), "Replace the run that is in --out or --checkpoint-dir")
       .of_one_process();
-  table.row("metrics", s.metrics, path("a file"), "JSON lines: one for each update and evaluation");
-  table.row("profile-out", s.profile_out, path("a file"),
+  table.row("metrics", s.metrics, output("a file"), "JSON lines: one for each update and evaluation");
+  table.row("profile-out", s.profile_out, output("a file"),
             "JSON lines: when each gradient was ready, and when each bucket was on its way");
-  table.row("checkpoint-dir", s.checkpoint_dir, path("a folder"), "Where checkpoints are kept [checkpoints in --out]");
+  table.row("checkpoint-dir", s.checkpoint_dir, output("a folder"),
+            "Where checkpoints are kept [checkpoints in --out]");
   table.row("checkpoint-every", s.checkpoint_every, at_least(1),
             "Updates between checkpoints [each epoch]; one at the end; the newest three are kept");
   table.row("resume", s.resume, on_or_off(), "Continue from the newest checkpoint, where there is one").is_of_one_call =

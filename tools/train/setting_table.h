@@ -22,6 +22,8 @@ struct Setting {
   bool is_of_one_call = false;  ///< how this call treats what lies there (--overwrite), not a property of the run
   bool is_of_one_rank = false;  ///< may differ between the ranks of a run
 
+  bool is_output = false;  ///< a place that the run writes to: its own, and no other run's
+
   /// Who this process is, as opposed to what the run is.
   void of_one_process() { is_of_one_call = is_of_one_rank = true; }
 

@@ -133,6 +133,8 @@ void resolve_optimizer(Settings& s) {
 }
 
 void resolve_schedule(Settings& s) {
+  if (s.lr_steps && s.lr_schedule != "linear" && s.lr_schedule != "cosine")
+    fail_usage("--lr-steps is for --lr-schedule linear and cosine, not for {}", s.lr_schedule);
   if (s.lr_schedule == "step") {
     if (!s.lr_step_size) fail_usage("--lr-schedule step needs --lr-step-size: the updates after which the rate falls");
     if (!s.lr_gamma) s.lr_gamma = 0.1;
@@ -183,6 +185,10 @@ void check_eval_only(const Settings& s) {
   if (s.save_grads) fail_usage("--save-grads needs training, which --eval-only leaves out");
   if (s.checkpoint_every) fail_usage("--checkpoint-every needs training, which --eval-only leaves out");
   if (s.checkpoint_dir && !s.resume) fail_usage("--eval-only takes the weights of --checkpoint-dir only with --resume");
+  if (!s.init_weights && !s.resume)
+    fail_usage(
+        "--eval-only without weights would evaluate random ones: give --init-weights, or --resume with "
+        "--checkpoint-dir");
   if (s.resume && s.out)
     fail_usage(
         "--eval-only --resume takes the checkpoints of --checkpoint-dir; with --out it would write into the run's "
@@ -200,6 +206,15 @@ DataName data_name(const std::string& data) {
 bool is_bert(const Settings& settings) { return settings.model.starts_with("bert"); }
 
 bool is_resnet(const Settings& settings) { return settings.model.starts_with("resnet"); }
+
+RunFacts run_facts(const Settings& settings, int ranks) {
+  RunFacts facts{.ranks = ranks, .global_batch = settings.batch_size};
+  for (const std::int64_t factor : {std::int64_t{ranks}, settings.accumulation_steps})
+    if (__builtin_mul_overflow(facts.global_batch, factor, &facts.global_batch))
+      fail_usage("--batch-size {} on {} ranks with --accumulation-steps {} is more than can be counted",
+                 settings.batch_size, ranks, settings.accumulation_steps);
+  return facts;
+}
 
 std::optional<std::string> checkpoint_folder(const Settings& settings) {
   if (settings.checkpoint_dir || !settings.out) return settings.checkpoint_dir;

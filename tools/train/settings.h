@@ -12,6 +12,12 @@
 
 namespace tandem::train {
 
+/// What an earlier run was, beside its settings.
+struct RunFacts {
+  std::int64_t ranks = 0;
+  std::int64_t global_batch = 0;  ///< samples of an update: ranks x batch size x accumulation steps
+};
+
 /// Fields that are optional depend on others or may be absent; resolve() sets those that depend.
 struct Settings {
   // Model and data.
@@ -55,7 +61,7 @@ struct Settings {
   double label_smoothing = 0;
   std::string lr_schedule = "constant";
   std::int64_t warmup_steps = 0;
-  std::optional<std::int64_t> lr_step_size;
+  std::optional<std::int64_t> lr_steps, lr_step_size;
   std::optional<double> lr_gamma;
 
   // Computation.
@@ -74,6 +80,9 @@ struct Settings {
   std::optional<std::int64_t> checkpoint_every;
   bool overwrite = false, resume = false, summary = false;
   std::string progress = "auto";
+
+  /// No setting: of the run whose config.json --config names.
+  std::optional<RunFacts> config_facts = {};
 };
 
 /// Sets what was left open by what it depends on (the data by the model, the rate by the optimizer, ...), and checks
@@ -94,6 +103,9 @@ inline const char* usual_stem(std::int64_t side) { return side < 64 ? "small" : 
 /// Families of models, which differ in what they read and in their defaults.
 bool is_bert(const Settings& settings);
 bool is_resnet(const Settings& settings);
+
+/// Of the resolved `settings` on this many ranks. Throws UsageError if the batch is more than can be counted.
+RunFacts run_facts(const Settings& settings, int ranks);
 
 /// Where checkpoints are kept: --checkpoint-dir, else in --out, else nowhere.
 std::optional<std::string> checkpoint_folder(const Settings& settings);

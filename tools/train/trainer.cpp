@@ -60,49 +60,6 @@ data::Sampler make_sampler(const Settings& settings, const Ranks& ranks, const D
 
 }  // namespace
 
-class Trainer::Exchange {
- public:
-  Exchange(distributed::ProcessGroup& group, const StopSignal& stop) : group_(group), stop_(stop) {}
-
-  /// Once this rank's share of each of the loss's terms is known: on its way while backward computes.
-  void begin(const UpdateReport& report) {
-    std::vector<double> mine;
-    for (const auto& [name, value] : report.terms) mine.push_back(value);
-    mine.push_back(static_cast<double>(stop_.received()));
-    width_ = mine.size();
-    values_ = core::Tensor::empty({group_.size(), static_cast<std::int64_t>(width_)}, {.dtype = core::DType::float64});
-    work_ = group_.all_gather(core::Tensor::from(mine), values_, "loss");
-  }
-  /// The terms of all ranks, added up in the same order on all of them, and their sum.
-  void end(UpdateReport& report) {
-    work_->wait();
-    report.loss = 0;
-    for (std::size_t t = 0; t < report.terms.size(); ++t) {
-      double total = 0;
-      for (int r = 0; r < group_.size(); ++r) total += at(r, t);
-      report.terms[t].second = total;
-      report.loss += total;
-    }
-  }
-  /// The signal that some rank got, else 0.
-  int stopped_by() const {
-    double signal = 0;
-    for (int r = 0; r < group_.size(); ++r) signal = std::max(signal, at(r, width_ - 1));
-    return static_cast<int>(signal);
-  }
-
- private:
-  double at(int rank, std::size_t column) const {
-    return values_.data<double>()[static_cast<std::size_t>(rank) * width_ + column];
-  }
-
-  distributed::ProcessGroup& group_;
-  const StopSignal& stop_;
-  std::size_t width_ = 0;
-  core::Tensor values_;  // [W, terms + 1]: the terms, the signal
-  distributed::WorkPtr work_;
-};
-
 Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data, const Length& length,
                  TrainingState& state, Metrics& metrics, Progress& progress, CheckpointFolder* checkpoints,
                  const StopSignal& stop)
@@ -120,12 +77,15 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
       parameters_(trained_parameters(state.model())),
       sampler_(make_sampler(settings, ranks, data)),
       loader_(data.train, sampler_,
-              {.accumulation_steps = settings.accumulation_steps, .threads = static_cast<int>(settings.data_threads)}) {
+              {.accumulation_steps = settings.accumulation_steps,
+               .threads = static_cast<int>(settings.data_threads),
+               .items = item_counter(*state.task)}) {
   if (settings.profile_out) profile_.emplace(*settings.profile_out, ranks.rank(), ranks.size());
 }
 
 void Trainer::run() {
   state_.model().train();
+  evaluate_if_due();
   while (!is_finished()) {
     run_epoch();
     if (state_.position.micro_step == sampler_.micro_steps()) state_.position = {.epoch = state_.epoch() + 1};
@@ -158,7 +118,7 @@ void Trainer::update(const data::Window& window, UpdateReport& report) {
   state_.optimizer->zero_grad();
   Exchange exchange(*ranks_.group(), stop_);
   ItemCount items(*state_.task, window, *ranks_.group());
-  for (std::size_t m = 0; m + 1 < window.micro_batches.size(); ++m) {
+  for (std::int64_t m = 0; m + 1 < window.micro_batches.size(); ++m) {
     const auto local_only = ddp_.no_sync();
     forward_backward(window, m, items, exchange, report);
   }
@@ -177,8 +137,13 @@ void Trainer::update(const data::Window& window, UpdateReport& report) {
   step(report);
 }
 
-void Trainer::forward_backward(const data::Window& window, std::size_t micro_step, ItemCount& items, Exchange& exchange,
-                               UpdateReport& report) {
+void Trainer::forward_backward(const data::Window& window, std::int64_t micro_step, ItemCount& items,
+                               Exchange& exchange, UpdateReport& report) {
+  data::Batch batch;
+  {
+    const Phase phase("data", report.data_ms);
+    batch = window.micro_batches.next();
+  }
   nn::Variable loss;
   {
     const Phase phase("forward", report.forward_ms);
@@ -188,7 +153,7 @@ void Trainer::forward_backward(const data::Window& window, std::size_t micro_ste
          .step = static_cast<std::uint32_t>(state_.step()),
          .shard = static_cast<std::uint32_t>(micro_step * ranks_.size() + ranks_.rank())});
     ddp_.before_forward();
-    const std::vector<nn::Variable> sums = state_.task->loss_sums(window.micro_batches[micro_step]);
+    const std::vector<nn::Variable> sums = state_.task->loss_sums(batch);
     for (std::size_t t = 0; t < sums.size(); ++t) {
       report.terms[t].second += items.share(t) * sums[t].data().item();
       const nn::Variable scaled = sums[t] * (ranks_.size() * items.share(t));
@@ -212,33 +177,45 @@ void Trainer::step(UpdateReport& report) {
   state_.schedule->advance();
 }
 
+// The checkpoint comes first, so that an evaluation that fails or is stopped does not cost what was trained.
 void Trainer::after_update(const UpdateReport& report) {
   metrics_.update(report);
   if (profile_ && report.has_items) profile_->update(ddp_.reducer(), report);
-  progress_.update(report);
-  const bool epoch_ended = state_.position.micro_step == sampler_.micro_steps();
-  const auto is_due = [&](const std::optional<std::int64_t>& every) {
-    return every ? *every > 0 && report.step % *every == 0 : epoch_ended;
-  };
-  if (is_due(settings_.eval_every) && stopped_by_ == 0) {
-    ddp_.sync_buffers();
-    if (const auto result = evaluate(settings_, ranks_, *state_.task, data_.test, stop_)) {
-      metrics_.evaluation(report.epoch, *result);
-      progress_.evaluation(report.epoch, report.step, *result);
-      evaluated_step_ = report.step;
-    }
-  }
+  progress_.update(report, is_finished());
   if (is_due(settings_.checkpoint_every)) save_checkpoint();
+  if (stopped_by_ == 0) evaluate_if_due();
+}
+
+// After so many updates; if that is left open, at each epoch's end.
+bool Trainer::is_due(const std::optional<std::int64_t>& every) const {
+  if (state_.step() == 0) return false;
+  if (every) return *every > 0 && state_.step() % *every == 0;
+  return state_.position.micro_step == 0 || state_.position.micro_step == sampler_.micro_steps();
+}
+
+void Trainer::evaluate_if_due() {
+  if (!is_due(settings_.eval_every) || state_.is_evaluated()) return;
+  if (const auto result = evaluate()) tell(*result);
+}
+
+std::optional<Evaluation> Trainer::evaluate(Outputs* outputs) {
+  ddp_.sync_buffers();
+  auto result = train::evaluate(
+      settings_, ranks_, *state_.task, data_.test, [this] { return stop_.received() != 0; }, outputs);
+  if (!result) stopped_by_ = ranks_.any_signal(stop_.received());
+  return result;
+}
+
+void Trainer::tell(const Evaluation& result) {
+  metrics_.evaluation(state_.step(), epoch_number(state_), result);
+  progress_.evaluation(epoch_number(state_), state_.step(), result);
+  state_.evaluated_step = state_.step();
 }
 
 void Trainer::save_checkpoint() {
   ddp_.sync_buffers();
+  check_finite(state_);
   if (checkpoints_) checkpoints_->save(state_, identity_);
-}
-
-std::int64_t epoch_number(const TrainingState& state) {
-  if (state.step() == 0) return 0;
-  return std::int64_t{state.position.epoch} + (state.position.micro_step > 0);
 }
 
 }  // namespace tandem::train

@@ -11,8 +11,10 @@
 
 #include "tandem/data/loader.h"
 #include "tandem/distributed/distributed_data_parallel.h"
-#include "tools/train/checkpoint.h"
+#include "tools/train/checkpoint_folder.h"
 #include "tools/train/data_source.h"
+#include "tools/train/evaluation.h"
+#include "tools/train/exchange.h"
 #include "tools/train/item_count.h"
 #include "tools/train/metrics.h"
 #include "tools/train/profile.h"
@@ -27,26 +29,27 @@ class Trainer {
   Trainer(const Settings& settings, Ranks& ranks, const DataSource& data, const Length& length, TrainingState& state,
           Metrics& metrics, Progress& progress, CheckpointFolder* checkpoints, const StopSignal& stop);
 
-  /// Collective. Trains from where the state is to the end of the run, or to the update during which a signal came to
-  /// any rank. Gradients of the last update are left in the model. Throws Error where the loss or the gradients' norm
-  /// is no longer finite.
+  /// Collective. Trains from where the state is to the end of the run, or to the update or evaluation during which a
+  /// signal came to any rank. If the state is of an update that an evaluation belongs to, and that is missing, it
+  /// begins with it. Gradients of the last update are left in the model. Throws Error if the loss, the gradients' norm
+  /// or what is to be kept in a checkpoint is no longer finite.
   void run();
   /// The signal that ended it before its time, the same on all ranks; else 0.
   int stopped_by() const { return stopped_by_; }
-  /// Collective. Keeps the state as it is now, where the run keeps checkpoints.
+  /// Collective. Throws Error if the state is not finite; keeps it as it is now, if the run keeps checkpoints.
   void save_checkpoint();
-
-  /// Whether the state is as it was evaluated last.
-  bool is_evaluated() const { return evaluated_step_ == state_.step(); }
+  /// Collective. Evaluates the state as it is. None if a signal came meanwhile: then the run is stopped.
+  std::optional<Evaluation> evaluate(Outputs* outputs = nullptr);
+  /// Tells metrics and progress of it.
+  void tell(const Evaluation& result);
 
  private:
-  /// What ranks tell each other in each update: the loss, and whether one of them was asked to stop.
-  class Exchange;
-
   bool is_finished() const { return state_.step() >= length_.total_steps || stopped_by_ != 0; }
   void run_epoch();
+  bool is_due(const std::optional<std::int64_t>& every) const;
+  void evaluate_if_due();
   void update(const data::Window& window, UpdateReport& report);
-  void forward_backward(const data::Window& window, std::size_t micro_step, ItemCount& items, Exchange& exchange,
+  void forward_backward(const data::Window& window, std::int64_t micro_step, ItemCount& items, Exchange& exchange,
                         UpdateReport& report);
   void step(UpdateReport& report);
   void after_update(const UpdateReport& report);
@@ -67,11 +70,7 @@ class Trainer {
   std::optional<Profile> profile_;
   data::Sampler sampler_;
   data::Loader loader_;
-  std::int64_t evaluated_step_ = -1;
   int stopped_by_ = 0;
 };
-
-/// The number of the epoch that the last update belonged to, counted from 1; 0 before the first update.
-std::int64_t epoch_number(const TrainingState& state);
 
 }  // namespace tandem::train

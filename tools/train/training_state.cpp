@@ -1,8 +1,11 @@
 #include "tools/train/training_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "tandem/core/ops/reduce.h"
+#include "tandem/distributed/error.h"
 #include "tandem/nn/dropout.h"
 #include "tandem/optim/adam.h"
 #include "tandem/optim/lamb.h"
@@ -50,7 +53,7 @@ std::unique_ptr<optim::LrSchedule> make_schedule(const Settings& settings, const
   const optim::LrScheduleOptions options{.kind = optim::parse_lr_schedule(settings.lr_schedule),
                                          .base_lr = *settings.lr,
                                          .warmup_steps = settings.warmup_steps,
-                                         .total_steps = length.total_steps,
+                                         .total_steps = settings.lr_steps.value_or(length.total_steps),
                                          .step_size = settings.lr_step_size.value_or(0),
                                          .gamma = settings.lr_gamma.value_or(0)};
   return std::make_unique<optim::LrSchedule>(optimizer, options);
@@ -61,9 +64,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b !
 }  // namespace
 
 Length run_length(const Settings& settings, int ranks, std::int64_t samples) {
-  std::int64_t global_batch = 0;
-  if (__builtin_mul_overflow(settings.batch_size, std::int64_t{ranks}, &global_batch))
-    fail_usage("--batch-size {} on {} ranks is more than can be counted", settings.batch_size, ranks);
+  const std::int64_t global_batch = run_facts(settings, ranks).global_batch / settings.accumulation_steps;
   const std::int64_t micro_steps = divide_up(samples, global_batch);
   Length length{.steps_per_epoch = divide_up(micro_steps, settings.accumulation_steps)};
   length.total_steps = settings.steps.value_or(std::numeric_limits<std::int64_t>::max());
@@ -78,13 +79,32 @@ Length run_length(const Settings& settings, int ranks, std::int64_t samples) {
 }
 
 TrainingState initial_state(const Settings& settings, const DataSource& data, const Length& length) {
-  TrainingState state{.task = make_task(settings, data), .optimizer = {}, .schedule = {}, .position = {}};
+  TrainingState state;
+  state.task = make_task(settings, data);
   if (settings.dropout) set_dropout(state.model(), *settings.dropout);
   if (settings.init_weights) state.left_out = load_initial_weights(settings, data, state.model());
   if (settings.freeze) freeze(state.model(), *settings.freeze);
   state.optimizer = make_optimizer(settings, state.model());
   state.schedule = make_schedule(settings, length, *state.optimizer);
   return state;
+}
+
+std::int64_t epoch_number(const TrainingState& state) {
+  if (state.step() == 0) return 0;
+  return std::int64_t{state.position.epoch} + (state.position.micro_step > 0);
+}
+
+void check_finite(const TrainingState& state) {
+  const auto check = [&](const char* whose, const core::StateDict& tensors) {
+    for (const auto& [name, tensor] : tensors)
+      if (core::is_floating(tensor.dtype()) && !std::isfinite(core::sum_of_squares(tensor)))
+        throw distributed::SharedError(fmt::format(
+            "{}{} holds values that are not finite or too large after the last update, step {}: training diverged; a "
+            "lower --lr, --warmup-steps or --clip-grad-norm may help",
+            whose, name, state.step()));
+  };
+  check("", state.model().state_dict());
+  check("the optimizer's ", state.optimizer->state_dict());
 }
 
 }  // namespace tandem::train
