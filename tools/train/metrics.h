@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "tools/train/evaluation.h"
+#include "tools/train/stop_signal.h"
 #include "tools/train/update_report.h"
+#include "tools/train/write_lock.h"
 
 namespace tandem::train {
 
@@ -37,8 +39,9 @@ std::string metrics_until(const std::string& text, std::int64_t step);
 class Metrics {
  public:
   /// Begins new files, or, where `step` is above 0, goes on after that update's line. Throws Error where a file cannot
-  /// be written.
-  Metrics(const std::vector<std::filesystem::path>& files, std::int64_t step);
+  /// be written, or another run writes to it; one that later takes no more is lost output, because of which `stop` ends
+  /// the run.
+  Metrics(const std::vector<std::filesystem::path>& files, std::int64_t step, StopSignal& stop);
 
   void update(const UpdateReport& report);
   void evaluation(std::int64_t epoch, const Evaluation& result);
@@ -51,8 +54,10 @@ class Metrics {
 
   void write(const nlohmann::ordered_json& line);
 
+  StopSignal& stop_;
+  std::vector<WriteLock> locks_;
   std::vector<std::filesystem::path> paths_;
-  std::vector<std::unique_ptr<std::FILE, Close>> files_;
+  std::vector<std::unique_ptr<std::FILE, Close>> files_;  // null: takes no more
 };
 
 }  // namespace tandem::train
