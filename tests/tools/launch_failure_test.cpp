@@ -1,8 +1,10 @@
 // How a run under `launch` ends: failures, signals, restarts.
 #include <memory>
 
+#include <sys/stat.h>
 #include "tandem/distributed/stores/tcp_store.h"
 #include "tandem/distributed/watch.h"
+
 #include "tests/tools/launch_process.h"
 
 namespace tandem::launch {
@@ -111,13 +113,66 @@ TEST_F(LaunchTest, signals_are_passed_on_once) {
   }
 }
 
-TEST_F(LaunchTest, the_second_signal_kills) {
+// Later than a moment, within which a repeat counts once.
+constexpr std::chrono::milliseconds kLater{1200};
+
+TEST_F(LaunchTest, a_later_second_signal_kills) {
   Launched run(folder_, shell({"-n", "2"}, "trap 'echo got it' INT; echo ready; while true; do sleep 0.05; done"));
   EXPECT_TRUE(eventually([&] { return run.lines_of_rank("[0] ").size() + run.lines_of_rank("[1] ").size() == 2; }));
   run.send(SIGINT);
   EXPECT_TRUE(eventually([&] { return run.lines_of_rank("[0] ").size() + run.lines_of_rank("[1] ").size() == 4; }));
+  std::this_thread::sleep_for(kLater);
   run.send(SIGINT);
   EXPECT_EQ(run.wait(), 128 + SIGINT);
+}
+
+TEST_F(LaunchTest, ranks_that_make_no_progress_after_a_signal_are_killed) {
+  Launched run(folder_, shell({"-n", "2", "--stop-timeout-s", "0.5"},
+                              "trap '' TERM; echo ready; while true; do sleep 0.05; done"));
+  EXPECT_TRUE(eventually([&] { return run.lines_of_rank("[0] ").size() + run.lines_of_rank("[1] ").size() == 2; }));
+  run.send(SIGTERM);
+  EXPECT_EQ(run.wait(), 128 + SIGTERM);
+  EXPECT_EQ(run.last_error(),
+            "launch: error: ended by signal 15 (Terminated), as were the ranks; ranks that made no progress for 0.5 s "
+            "(--stop-timeout-s) were killed");
+}
+
+TEST_F(LaunchTest, a_failure_while_ranks_stop_is_told) {
+  Launched run(folder_, shell({"-n", "2"},
+                              "trap 'echo \"p: error: disk full\" >&2; exit 1' TERM; echo ready; "
+                              "while true; do sleep 0.05; done"));
+  EXPECT_TRUE(eventually([&] { return run.lines_of_rank("[0] ").size() + run.lines_of_rank("[1] ").size() == 2; }));
+  run.send(SIGTERM);
+  EXPECT_EQ(run.wait(), 128 + SIGTERM);
+  EXPECT_EQ(run.last_error(),
+            "launch: error: ended by signal 15 (Terminated), as were the ranks; rank 0 ended with exit code 1: p: "
+            "error: disk full");
+}
+
+TEST_F(LaunchTest, ranks_that_end_by_a_user_signal_were_asked_to) {
+  Launched run(folder_, shell({"-n", "2", "--max-restarts", "3"},
+                              "trap 'exit 138' USR1; echo ready; while true; do sleep 0.05; done"));
+  EXPECT_TRUE(eventually([&] { return run.lines_of_rank("[0] ").size() + run.lines_of_rank("[1] ").size() == 2; }));
+  run.send(SIGUSR1);
+  EXPECT_EQ(run.wait(), 128 + SIGUSR1);
+  EXPECT_EQ(run.last_error(), "launch: error: ended by signal 10 (User defined signal 1), as were the ranks");
+}
+
+TEST_F(LaunchTest, what_was_ignored_at_the_start_stays_ignored) {
+  const std::string command = "trap '' HUP INT; exec '" TANDEM_LAUNCH
+                              "' -n 1 -- sh -c 'echo ready; read line <go; echo went on' >stdout 2>stderr";
+  ASSERT_EQ(mkfifo((folder_ / "go").c_str(), 0600), 0);
+  pid_t pid = -1;
+  std::vector<std::string> arguments{"sh", "-c", "cd '" + folder_.string() + "' && " + command};
+  char* pointers[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
+  ASSERT_EQ(posix_spawn(&pid, "/bin/sh", nullptr, nullptr, pointers, environ), 0);
+  ASSERT_TRUE(eventually([&] { return read_text(folder_ / "stdout").find("ready") != std::string::npos; }));
+  for (const int number : {SIGHUP, SIGINT}) kill(pid, number);
+  std::ofstream(folder_ / "go") << "go\n";
+  int status = 0;
+  ASSERT_TRUE(eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; }));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << read_text(folder_ / "stderr");
+  expect_contains(read_text(folder_ / "stdout"), "[0] went on");
 }
 
 TEST_F(LaunchTest, nothing_outlives_a_launcher_that_is_killed) {

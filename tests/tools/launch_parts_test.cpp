@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include "tools/launch/escalation.h"
 #include "tools/launch/line_splitter.h"
 #include "tools/launch/rank_environment.h"
 #include "tools/launch/rank_output.h"
@@ -64,6 +65,52 @@ TEST(LaunchVerdict, an_interruption_comes_first) {
   const Verdict verdict = judge({end_of(0, 0, SIGINT, Kind::told)}, 1, Interruption{130, "ended by signal 2"}, {});
   EXPECT_EQ(verdict.code, 130);
   EXPECT_EQ(verdict.line, "ended by signal 2");
+}
+
+TEST(LaunchVerdict, of_an_interruption_the_ranks_know_more) {
+  const std::string words = "interrupted after step 7; checkpoint saved: c; continue with --resume";
+  const std::vector<RankEnd> ends{end_of(1, 130, 0, Kind::told, "p: error: interrupted after step 7"),
+                                  end_of(0, 130, 0, Kind::told, "p: error: " + words)};
+  Interruption interruption{130, "ended by signal 2", SIGINT};
+  EXPECT_EQ(judge(ends, 2, interruption, {}).line, words);
+  interruption.is_signal_from_outside = false;
+  EXPECT_EQ(judge(ends, 2, interruption, {}).line, "ended by signal 2: " + words);
+}
+
+constexpr Escalation::Clock::time_point at(int seconds) {
+  return Escalation::Clock::time_point(std::chrono::seconds(seconds));
+}
+
+TEST(LaunchEscalation, term_then_kill) {
+  Escalation escalation;
+  EXPECT_EQ(escalation.take_due(at(0)), std::nullopt);
+  escalation.terminate_after(std::chrono::seconds(5), at(0));
+  escalation.terminate_after(std::chrono::seconds(1), at(0));
+  EXPECT_EQ(escalation.take_due(at(4)), std::nullopt);
+  EXPECT_EQ(escalation.take_due(at(5)), SIGTERM);
+  EXPECT_EQ(escalation.take_due(at(6)), std::nullopt);
+  EXPECT_EQ(escalation.take_due(at(7)), SIGKILL);
+  EXPECT_EQ(escalation.take_due(at(100)), std::nullopt);
+}
+
+TEST(LaunchEscalation, progress_gives_time_and_pauses_take_none) {
+  Escalation escalation;
+  escalation.kill_without_progress(std::chrono::seconds(10), at(0));
+  escalation.note_progress("step 1", at(5));
+  escalation.note_progress("step 1", at(9));
+  EXPECT_EQ(escalation.take_due(at(14)), std::nullopt);
+  escalation.note_progress("step 2", at(14));
+  EXPECT_EQ(escalation.take_due(at(23)), std::nullopt);
+  escalation.postpone(std::chrono::seconds(100));
+  EXPECT_EQ(escalation.take_due(at(123)), std::nullopt);
+  EXPECT_EQ(escalation.take_due(at(124)), SIGKILL);
+}
+
+TEST(LaunchEscalation, a_second_wish_does_not_wait) {
+  Escalation escalation;
+  escalation.kill_without_progress(std::chrono::seconds(10), at(0));
+  escalation.kill_now(at(2));
+  EXPECT_EQ(escalation.take_due(at(2)), SIGKILL);
 }
 
 TEST(LaunchVerdict, a_cause_is_one_line_of_bounded_length) {

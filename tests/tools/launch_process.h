@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/tools/default_signals.h"
+
 namespace tandem::launch {
 
 namespace fs = std::filesystem;
@@ -66,7 +68,7 @@ inline int sleepers(const std::string& seconds) {
 /// A launch that runs.
 class Launched {
  public:
-  explicit Launched(const fs::path& folder, const std::vector<std::string>& arguments)
+  explicit Launched(const fs::path& folder, const std::vector<std::string>& arguments, bool has_own_group = false)
       : out_(folder / "stdout"), err_(folder / "stderr") {
     std::vector<std::string> all{TANDEM_LAUNCH};
     all.insert(all.end(), arguments.begin(), arguments.end());
@@ -77,7 +79,9 @@ class Launched {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 1, out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_addopen(&actions, 2, err_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (posix_spawn(&pid_, TANDEM_LAUNCH, &actions, nullptr, pointers.data(), environ) != 0) pid_ = -1;
+    DefaultSignals signals;
+    if (has_own_group) signals.use_own_group();
+    if (posix_spawn(&pid_, TANDEM_LAUNCH, &actions, signals.get(), pointers.data(), environ) != 0) pid_ = -1;
     posix_spawn_file_actions_destroy(&actions);
     EXPECT_GT(pid_, 0);
   }
@@ -99,6 +103,7 @@ class Launched {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
   void send(int signal) const { kill(pid_, signal); }
+  pid_t pid() const { return pid_; }
 
   std::string out() const { return read_text(out_); }
   std::string err() const { return read_text(err_); }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tests/held_port.h"
+#include "tests/tools/default_signals.h"
 
 namespace tandem::train {
 
@@ -49,7 +50,8 @@ class RankProcesses {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 2, rank.err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (posix_spawn(&rank.pid, "/bin/sh", &actions, nullptr, arguments, environ) != 0) rank.pid = -1;
+    const DefaultSignals signals;
+    if (posix_spawn(&rank.pid, "/bin/sh", &actions, signals.get(), arguments, environ) != 0) rank.pid = -1;
     posix_spawn_file_actions_destroy(&actions);
     EXPECT_GT(rank.pid, 0);
     ranks_.push_back(rank);
@@ -79,6 +81,7 @@ class RankProcesses {
     note_end(ranks_[i], status);
   }
   void send(std::size_t i, int signal) const { kill(ranks_[i].pid, signal); }
+  pid_t pid(std::size_t i) const { return ranks_[i].pid; }
 
   /// Waits until this one is stopped by SIGSTOP; when.
   Clock::time_point wait_stopped(std::size_t i) const {

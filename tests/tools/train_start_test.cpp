@@ -2,7 +2,8 @@
 #include <zlib.h>
 
 #include "tests/tools/train_process.h"
-#include "tools/train/folder_lock.h"
+#include "tools/train/created_folder.h"
+#include "tools/train/write_lock.h"
 
 namespace tandem::train {
 namespace {
@@ -113,12 +114,27 @@ TEST_F(TrainTest, what_is_no_folder_is_said_by_flag) {
 TEST_F(TrainTest, two_runs_cannot_write_into_one_folder) {
   fs::create_directory(folder_ / "run");
   {
-    const FolderLock held(folder_ / "run");
+    const WriteLock held(folder_ / "run");
     expect_failure(tiny("--out run"), 1, "--out run: another run is writing there");
     expect_failure(tiny("--out run --resume"), 1, "another run is writing there");
     expect_failure(tiny("--out other --checkpoint-dir run"), 1, "--checkpoint-dir run: another run is writing there");
+    write("m.jsonl", "of a run that goes on");
+    const WriteLock metrics(folder_ / "m.jsonl");
+    expect_failure(tiny("--out other --metrics m.jsonl"), 1, "--metrics m.jsonl: another run is writing there");
+    EXPECT_EQ(read_text(folder_ / "m.jsonl"), "of a run that goes on");
   }
   train_well(tiny("--out run --checkpoint-dir run"));
+}
+
+TEST_F(TrainTest, what_another_run_put_into_a_folder_stays) {
+  {
+    const CreatedFolder folder(folder_ / "a/b/run"), again(folder_ / "a/b/other");
+    write("a/b/run/theirs", "");
+  }
+  EXPECT_TRUE(fs::exists(folder_ / "a/b/run/theirs"));
+  EXPECT_FALSE(fs::exists(folder_ / "a/b/other"));
+  { const CreatedFolder folder(folder_ / "c/d/run"); }
+  EXPECT_FALSE(fs::exists(folder_ / "c"));
 }
 
 TEST_F(TrainTest, test_samples_of_another_shape_are_found_before_training) {

@@ -13,10 +13,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAfterTerm{2000};     // from SIGTERM to SIGKILL
-constexpr milliseconds kAfterSignal{10000};  // from a signal that was passed on to SIGKILL
 constexpr milliseconds kLook{200};
 constexpr int kReadsAtEnd = 64;  // of 64 KiB: more than a pipe holds, should somebody still write
+
+milliseconds in_milliseconds(double seconds) { return milliseconds(static_cast<std::int64_t>(seconds * 1000)); }
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void Attempt::start() {
     const RankPlace place{local_rank, store_.host(), store_.port(), restart_};
     rank.process = std::make_unique<RankProcess>(options_.program, options_.arguments,
                                                  rank_environment(options_, place, threads, inherited),
-                                                 surroundings_.signals.original_mask(), surroundings_.guard);
+                                                 surroundings_.signals.mask_of_children(), surroundings_.guard);
     ranks_.push_back(std::move(rank));
   }
 }
@@ -51,6 +51,7 @@ Verdict Attempt::run() {
       check_early_leavers();
       check_other_nodes();
       name_stalled();
+      look_at_progress();
     }
     stop_what_is_left();
   }
@@ -66,7 +67,7 @@ int Attempt::running() const {
 }
 
 int Attempt::timeout() const {
-  std::optional<Clock::time_point> first = next_step_;
+  std::optional<Clock::time_point> first = escalation_.next();
   if (next_look_ && (!first || *next_look_ < *first)) first = next_look_;
   if (!first) return -1;
   const auto left = std::chrono::ceil<milliseconds>(*first - Clock::now()).count();
@@ -95,21 +96,22 @@ void Attempt::wait_for_events() {
   output.write_some();
   handle_lost_output();
   const Signals::Received received = surroundings_.signals.read();
-  for (const int number : received.wishes_to_end) handle_signal(number);
-  for (const int number : received.to_pass_on)
-    for (const Rank& rank : ranks_) rank.process->send(number);
+  for (const int number : received.wishes_to_end) handle_wish_to_end(number);
+  for (const int number : received.to_pass_on) pass_on(number);
+  if (received.wants_pause) pause();
   if (received.child_ended) take_endings();
 }
 
-void Attempt::handle_signal(int number) {
-  if (++signals_received_ > 1) {
-    kill_at(Clock::now());
-    return;
-  }
+void Attempt::handle_wish_to_end(int number) {
+  using Wish = process::Repeats::Wish;
+  const Wish wish = wishes_to_end_.take();
+  if (wish == Wish::repeat) return;
+  if (wish == Wish::second) return escalation_.kill_now(Clock::now());
   if (!has_failed_) {
-    interruption_ = {.code = kSignal + number,
-                     .cause = fmt::format("ended by signal {} ({}), as were the ranks", number, strsignal(number))};
-    kill_at(Clock::now() + kAfterSignal);
+    surroundings_.output.write_line(
+        Stream::err, fmt::format("launch: signal {} ({}) was passed on to the ranks; a second one ends them at once",
+                                 number, strsignal(number)));
+    interrupt_by(number);
   }
   for (Rank& rank : ranks_) {
     if (!rank.is_running) continue;
@@ -118,19 +120,44 @@ void Attempt::handle_signal(int number) {
   }
 }
 
+void Attempt::interrupt_by(int signal) {
+  interrupt({.code = kSignal + signal,
+             .cause = fmt::format("ended by signal {} ({}), as were the ranks", signal, strsignal(signal)),
+             .signal = signal});
+}
+
+void Attempt::interrupt(Interruption interruption) {
+  interruption_ = std::move(interruption);
+  const auto now = Clock::now();
+  escalation_.kill_without_progress(in_milliseconds(options_.stop_timeout_s), now);
+  next_look_ = now;
+}
+
+// What the ranks make of it is theirs; one that ends by it has been asked to stop.
+void Attempt::pass_on(int number) {
+  process::Repeats& repeats = number == SIGUSR1 ? first_user_signals_ : second_user_signals_;
+  if (repeats.take() == process::Repeats::Wish::repeat) return;
+  passed_on_ = number;
+  for (const Rank& rank : ranks_) rank.process->send(number);
+}
+
+void Attempt::pause() {
+  const auto begin = Clock::now();
+  for (const Rank& rank : ranks_) rank.process->send_to_group(SIGSTOP);
+  Signals::pause();
+  for (const Rank& rank : ranks_) rank.process->send_to_group(SIGCONT);
+  escalation_.postpone(Clock::now() - begin);
+}
+
 void Attempt::handle_lost_output() {
   const int error = surroundings_.output.error(Stream::out);
   if (error == 0 || has_failed_ || interruption_) return;
-  interruption_ = {
-      .code = error == EPIPE ? kSignal + SIGPIPE : kFailed,
-      .cause = fmt::format("stdout cannot be written any more ({}); the ranks were stopped", std::strerror(error))};
+  interrupt(
+      {.code = error == EPIPE ? kSignal + SIGPIPE : kFailed,
+       .cause = fmt::format("stdout cannot be written any more ({}); the ranks were stopped", std::strerror(error)),
+       .signal = SIGTERM,
+       .is_signal_from_outside = false});
   send_to_groups(SIGTERM);
-  kill_at(Clock::now() + kAfterSignal);
-}
-
-void Attempt::kill_at(Clock::time_point time) {
-  next_signal_ = SIGKILL;
-  next_step_ = time;
 }
 
 void Attempt::take_endings() {
@@ -156,6 +183,7 @@ void Attempt::handle_end(Rank& rank, const Ending& ending) {
   rank.process->close_pipes();
   ends_.push_back({.rank = rank.number, .ending = ending, .kind = rank.kind, .last_error = rank.output.last_error()});
   const RankEnd& end = ends_.back();
+  if (!interruption_ && passed_on_ != 0 && end.is_ended_by(passed_on_)) interrupt_by(passed_on_);
   if (interruption_) {
     // One that was not ready to hear the signal: the others, which are, must not wait for it.
     if (ending.signal != 0)
@@ -177,7 +205,7 @@ void Attempt::fail() {
   has_failed_ = true;
   const auto now = Clock::now();
   next_look_ = now;
-  if (!next_step_) next_step_ = now + milliseconds(static_cast<std::int64_t>(options_.grace_s * 1000));
+  escalation_.terminate_after(in_milliseconds(options_.grace_s), now);
 }
 
 // A rank that ended with 0 is missed by those that still run, where they meet in the store, unless it said goodbye.
@@ -212,11 +240,22 @@ void Attempt::name_stalled() {
   }
 }
 
+// Ranks that were asked to stop get time while they move.
+void Attempt::look_at_progress() {
+  if (!escalation_.waits_for_progress()) return;
+  std::string progress;
+  for (const Rank& rank : ranks_) progress += rank.is_running ? store_.progress(rank.number) + '\n' : "ended\n";
+  escalation_.note_progress(progress, Clock::now());
+}
+
 void Attempt::stop_what_is_left() {
-  if (!next_step_ || Clock::now() < *next_step_) return;
-  send_to_groups(next_signal_);
-  next_step_.reset();
-  if (next_signal_ == SIGTERM) kill_at(Clock::now() + kAfterTerm);
+  const bool waits_for_progress = escalation_.waits_for_progress();
+  const auto signal = escalation_.take_due(Clock::now());
+  if (!signal) return;
+  if (interruption_ && waits_for_progress)
+    interruption_->cause +=
+        fmt::format("; ranks that made no progress for {:g} s (--stop-timeout-s) were killed", options_.stop_timeout_s);
+  send_to_groups(*signal);
 }
 
 void Attempt::send_to_groups(int signal) {

@@ -2,7 +2,7 @@
 //
 // One loop polls signals, the ranks' pipes and the launcher's own output. Three things end an attempt: all ranks have
 // ended; one has failed, and the others get a grace period, then SIGTERM, then SIGKILL; or the launcher was asked to
-// end.
+// end, and the ranks get time while they make progress.
 #pragma once
 
 #include <chrono>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "tools/launch/escalation.h"
 #include "tools/launch/guard.h"
 #include "tools/launch/options.h"
 #include "tools/launch/output.h"
@@ -18,6 +19,7 @@
 #include "tools/launch/run_store.h"
 #include "tools/launch/signals.h"
 #include "tools/launch/verdict.h"
+#include "tools/process/repeats.h"
 
 namespace tandem::launch {
 
@@ -49,15 +51,19 @@ class Attempt {
 
   void start();
   void wait_for_events();
-  void handle_signal(int number);
+  void handle_wish_to_end(int number);
+  void interrupt_by(int signal);
+  void interrupt(Interruption interruption);
+  void pass_on(int number);
+  void pause();
   void handle_lost_output();
-  void kill_at(Clock::time_point time);
   void take_endings();
   void handle_end(Rank& rank, const Ending& ending);
   void fail();
   void check_early_leavers();
   void check_other_nodes();
   void name_stalled();
+  void look_at_progress();
   void stop_what_is_left();
   void send_to_groups(int signal);
 
@@ -73,12 +79,12 @@ class Attempt {
   std::vector<RankEnd> ends_;  // in the order in which they came
 
   std::optional<Interruption> interruption_;
-  int signals_received_ = 0;
+  process::Repeats wishes_to_end_, first_user_signals_, second_user_signals_;
+  int passed_on_ = 0;  // SIGUSR1 or SIGUSR2, the last one
   std::optional<std::string> foreign_cause_;
   bool has_failed_ = false;
-  int next_signal_ = SIGTERM;                   // to what is left ...
-  std::optional<Clock::time_point> next_step_;  // ... at this time
-  std::optional<Clock::time_point> next_look_;  // at what no event tells of: goodbyes, other nodes, stopped ranks
+  Escalation escalation_;
+  std::optional<Clock::time_point> next_look_;  // at what no event tells of: goodbyes, other nodes, beats
 };
 
 }  // namespace tandem::launch

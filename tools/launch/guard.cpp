@@ -41,7 +41,9 @@ bool listen(int pipe, std::set<pid_t>& groups) {
 [[noreturn]] void run(int pipe) {
   setsid();
   prctl(PR_SET_NAME, "launch-guard");
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(number, SIG_IGN);
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);  // a scheduler sends them to every process that it finds
   // Who reads the launcher's output must not wait for this process.
   const int nothing = open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) dup2(nothing, fd);

@@ -16,6 +16,9 @@ constexpr const char* kDescription =
     "Starts the ranks of a run: launch -n 2 -- PROGRAM ARGUMENTS...\n"
     "Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and its share of the cores\n"
     "(OMP_NUM_THREADS); each line of its output is prefixed with its rank. When one fails, the others are stopped.\n"
+    "INT, TERM, HUP and QUIT are passed on once and end the run, unless they were ignored at the start (nohup); a "
+    "later\n"
+    "second one ends the ranks at once. USR1 and USR2 are passed on. Ctrl-Z pauses the ranks, too.\n"
     "Exit codes: 0 done, 2 wrong usage, 3 a rank on another node failed, 128 + N ended by signal N, else that of the\n"
     "rank that failed first; the last line on stderr says why.";
 constexpr int kMaxRanks = 4096, kMaxNodes = 65536, kMaxRestarts = 1000000;
@@ -23,7 +26,8 @@ constexpr std::uint16_t kDefaultPort = 29500;
 constexpr double kMaxGrace = 86400;
 
 struct Texts {
-  std::optional<std::string> ranks, nodes, node_rank, master_addr, master_port, max_restarts, log_dir, grace_s;
+  std::optional<std::string> ranks, nodes, node_rank, master_addr, master_port, max_restarts, log_dir, grace_s,
+      stop_timeout_s;
 };
 
 void add_flags(CLI::App& app, Texts& texts) {
@@ -39,7 +43,10 @@ void add_flags(CLI::App& app, Texts& texts) {
   add("Failures", "--grace-s", texts.grace_s, "NUMBER",
       "when a rank has failed, seconds that the others get to end by themselves; default 5");
   add("Failures", "--max-restarts", texts.max_restarts, "NUMBER",
-      "after a failure start all ranks again, so many times; default 0");
+      "after a failure start all ranks again, so many times; train resumes from its newest checkpoint; default 0");
+  add("Signals", "--stop-timeout-s", texts.stop_timeout_s, "NUMBER",
+      "when a signal was passed on, seconds without progress (steps, collectives) after which ranks are killed; "
+      "default 300");
   add("Several nodes", "--nnodes", texts.nodes, "NUMBER", "launchers, each on a machine of its own; default 1");
   add("Several nodes", "--node-rank", texts.node_rank, "NUMBER", "which of them this one is, from 0");
   add("Several nodes", "--master-addr", texts.master_addr, "HOST", "of node 0, where its launcher serves the store");
@@ -72,6 +79,7 @@ void read_flags(const Texts& texts, Options& options) {
   options.nodes = whole_number("--nnodes", texts.nodes, 1, kMaxNodes, 1);
   options.max_restarts = whole_number("--max-restarts", texts.max_restarts, 0, kMaxRestarts, 0);
   options.grace_s = seconds("--grace-s", texts.grace_s, options.grace_s);
+  options.stop_timeout_s = seconds("--stop-timeout-s", texts.stop_timeout_s, options.stop_timeout_s);
   options.log_dir = texts.log_dir;
   options.master_addr = texts.master_addr;
   if (options.master_addr && options.master_addr->empty()) fail_usage("--master-addr '': allowed is a host");

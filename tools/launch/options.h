@@ -19,6 +19,7 @@ struct Options {
   int max_restarts = 0;
   std::optional<std::string> log_dir;
   double grace_s = 5;
+  double stop_timeout_s = 300;
 
   std::string program;                 ///< its path, found in PATH where it was given without one
   std::vector<std::string> arguments;  ///< the first is the program's name as it was given

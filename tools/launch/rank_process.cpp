@@ -80,8 +80,7 @@ struct Child {
     if (nothing != STDIN_FILENO) close(nothing);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    signal(SIGPIPE, SIG_DFL);
-    for (const int number : {SIGINT, SIGTERM}) signal(number, SIG_DFL);  // a shell's & makes them ignored
+    for (const int number : {SIGPIPE, SIGXFSZ}) signal(number, SIG_DFL);  // the launcher ignores them
     sigprocmask(SIG_SETMASK, signal_mask, nullptr);
     execve(program, arguments, environment);
     const int error = errno;

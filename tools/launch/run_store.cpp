@@ -4,6 +4,7 @@
 #include <csignal>
 #include <thread>
 
+#include "tandem/distributed/beat.h"
 #include "tandem/distributed/network/address.h"
 #include "tandem/distributed/rendezvous.h"
 #include "tandem/distributed/stores/tcp_store.h"
@@ -107,6 +108,17 @@ bool RunStore::is_used() { return has(distributed::kWorldSizeKey, false); }
 
 bool RunStore::has(const std::string& key, bool otherwise) {
   return ask([&](distributed::Store& store) { return store.get(key, Milliseconds(0)).has_value(); }, otherwise);
+}
+
+std::string RunStore::progress(int rank) {
+  const auto look = [&](distributed::Store& store) -> std::string {
+    const auto text = store.get(distributed::beat_key(rank), Milliseconds(0));
+    auto beat = text ? distributed::Beat::decode(*text) : std::nullopt;
+    if (!beat) return "";
+    beat->count = 0;  // a rank that hangs beats all the same
+    return beat->encode();
+  };
+  return ask(look, std::string());
 }
 
 void RunStore::wait_for_others() {

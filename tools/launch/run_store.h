@@ -29,6 +29,8 @@ class RunStore {
   bool has_said_goodbye(int rank);
   /// Whether some rank has met the others here.
   bool is_used();
+  /// What a rank has told the others that it does: changes with each step and collective. Empty if it tells nothing.
+  std::string progress(int rank);
   /// Waits until ranks on other nodes have left, at most some seconds.
   void wait_for_others();
 

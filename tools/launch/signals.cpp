@@ -12,17 +12,12 @@ namespace tandem::launch {
 
 Signals::Signals() {
   std::signal(SIGCHLD, SIG_DFL);  // where it was ignored, nobody could wait for children
-  std::signal(SIGPIPE, SIG_IGN);
-  struct sigaction hangup {};
-  sigaction(SIGHUP, nullptr, &hangup);
-  sigset_t heard;
-  sigemptyset(&heard);
-  for (const int number : {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&heard, number);
-  if (hangup.sa_handler != SIG_IGN) sigaddset(&heard, SIGHUP);
-  pthread_sigmask(SIG_BLOCK, &heard, &original_mask_);
-  // A starter that blocks these would make the ranks deaf.
-  for (const int number : {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGHUP, SIGCHLD, SIGPIPE})
-    sigdelset(&original_mask_, number);
+  sigset_t heard = blocked_.stops();
+  for (const int number : {SIGQUIT, SIGTSTP, SIGCHLD})
+    if (!process::is_ignored(number)) sigaddset(&heard, number);
+  sigset_t blocked = heard;
+  sigaddset(&blocked, SIGTTOU);  // the terminal takes what a launcher in the background prints
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   fd_ = signalfd(-1, &heard, SFD_NONBLOCK | SFD_CLOEXEC);
   if (fd_ < 0) core::fail("cannot listen to signals: {}", std::strerror(errno));
 }
@@ -32,15 +27,24 @@ Signals::~Signals() { close(fd_); }
 Signals::Received Signals::read() {
   Received received;
   for (signalfd_siginfo info{}; ::read(fd_, &info, sizeof info) == sizeof info;) {
-    if (info.ssi_signo == SIGCHLD) {
-      received.child_ended = true;
-    } else if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
-      received.to_pass_on.push_back(static_cast<int>(info.ssi_signo));
-    } else {
-      received.wishes_to_end.push_back(static_cast<int>(info.ssi_signo));
+    switch (const int number = static_cast<int>(info.ssi_signo)) {
+      case SIGCHLD: received.child_ended = true; break;
+      case SIGTSTP: received.wants_pause = true; break;
+      case SIGUSR1:
+      case SIGUSR2: received.to_pass_on.push_back(number); break;
+      default: received.wishes_to_end.push_back(number);
     }
   }
   return received;
+}
+
+void Signals::pause() {
+  sigset_t pause;
+  sigemptyset(&pause);
+  sigaddset(&pause, SIGTSTP);
+  raise(SIGTSTP);
+  pthread_sigmask(SIG_UNBLOCK, &pause, nullptr);  // here it pauses
+  pthread_sigmask(SIG_BLOCK, &pause, nullptr);
 }
 
 }  // namespace tandem::launch

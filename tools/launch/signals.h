@@ -4,12 +4,14 @@
 #include <csignal>
 #include <vector>
 
+#include "tools/process/blocked_signals.h"
+
 namespace tandem::launch {
 
 class Signals {
  public:
-  /// From now on SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it was ignored: nohup), SIGUSR1, SIGUSR2 and SIGCHLD are read
-  /// here, in this thread and those that it will start; SIGPIPE is ignored. Throws Error.
+  /// From now on SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2 and SIGTSTP (Ctrl-Z), unless they were ignored at
+  /// the start, and SIGCHLD are read here, in this thread and those that it will start. Throws Error.
   Signals();
   ~Signals();
   Signals(const Signals&) = delete;
@@ -18,17 +20,20 @@ class Signals {
   int fd() const { return fd_; }
   struct Received {
     std::vector<int> wishes_to_end;  ///< SIGINT, SIGTERM, SIGQUIT, SIGHUP, as they came
-    std::vector<int> to_pass_on;     ///< SIGUSR1, SIGUSR2
+    std::vector<int> to_pass_on;     ///< SIGUSR1, SIGUSR2: the ranks decide what they mean
+    bool wants_pause = false;
     bool child_ended = false;
   };
   /// Does not wait.
   Received read();
-  /// What was blocked before, for processes that are started.
-  const sigset_t& original_mask() const { return original_mask_; }
+  /// Pauses this process, as Ctrl-Z would have done. Returns when it goes on.
+  static void pause();
+  /// What is to be blocked in processes that are started.
+  sigset_t mask_of_children() const { return blocked_.for_children(); }
 
  private:
+  const process::BlockedSignals blocked_;
   int fd_ = -1;
-  sigset_t original_mask_{};
 };
 
 }  // namespace tandem::launch

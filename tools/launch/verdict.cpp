@@ -56,6 +56,10 @@ bool RankEnd::is_failure() const {
   return kind == Kind::by_itself && (ending.code != 0 || ending.signal != 0);
 }
 
+bool RankEnd::is_ended_by(int number) const {
+  return ending.signal == number || (ending.signal == 0 && ending.code == kSignal + number);
+}
+
 bool RankEnd::is_echo() const { return kind == Kind::by_itself && ending.code == kPeerFailed; }
 
 std::string RankEnd::cause() const {
@@ -68,9 +72,46 @@ std::string RankEnd::cause() const {
                      distributed::one_line(last_error, kMaxCause));
 }
 
+namespace {
+
+// What the program itself said last, without its name.
+std::string words_of(const RankEnd& end) {
+  constexpr std::string_view kMark = ": error: ";
+  const std::size_t at = end.last_error.find(kMark);
+  return distributed::one_line(at == std::string::npos ? end.last_error : end.last_error.substr(at + kMark.size()),
+                               kMaxCause);
+}
+
+// The lowest rank for which this holds.
+template <class Predicate>
+const RankEnd* first_rank(const std::vector<RankEnd>& ends, Predicate&& predicate) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd& end : ends)
+    if (predicate(end) && (!first || end.rank < first->rank)) first = &end;
+  return first;
+}
+
+// The ranks know where the run stands, and what went wrong while they stopped.
+std::string explain(const Interruption& interruption, const std::vector<RankEnd>& ends) {
+  const auto has_failed = [&](const RankEnd& end) {
+    return end.ending.signal == 0 && end.ending.code != 0 && end.ending.code != kPeerFailed &&
+           !end.is_ended_by(interruption.signal);
+  };
+  if (const RankEnd* const failed = first_rank(ends, has_failed))
+    return fmt::format("{}; {}", interruption.cause, failed->cause());
+  const RankEnd* const stopped = first_rank(ends, [&](const RankEnd& end) {
+    return end.ending.code == kSignal + interruption.signal && !end.last_error.empty();
+  });
+  if (!stopped) return interruption.cause;
+  return interruption.is_signal_from_outside ? words_of(*stopped)
+                                             : fmt::format("{}: {}", interruption.cause, words_of(*stopped));
+}
+
+}  // namespace
+
 Verdict judge(const std::vector<RankEnd>& ends, int world_size, const std::optional<Interruption>& interruption,
               const std::optional<std::string>& known_cause) {
-  if (interruption) return {interruption->code, interruption->cause, true};
+  if (interruption) return {interruption->code, explain(*interruption, ends), true};
   const auto is_failure = [](const RankEnd& end) { return end.is_failure(); };
   const auto own =
       std::find_if(ends.begin(), ends.end(), [&](const RankEnd& end) { return end.is_failure() && !end.is_echo(); });

@@ -32,6 +32,8 @@ struct RankEnd {
   bool is_failure() const;
   /// Of a failure that comes from another rank's.
   bool is_echo() const;
+  /// By this signal, or in good order after it: exit code 128 + signal.
+  bool is_ended_by(int signal) const;
   /// "rank 1 was killed by signal 9 (Killed)".
   std::string cause() const;
 };
@@ -40,6 +42,8 @@ struct RankEnd {
 struct Interruption {
   int code = 1;
   std::string cause;
+  int signal = 0;                      ///< what the ranks got
+  bool is_signal_from_outside = true;  ///< else `cause` says why they got it
 };
 
 struct Verdict {

@@ -62,6 +62,12 @@ void CheckpointFolder::remove_all() const {
   for (const auto& file : list_checkpoints(folder_.path())) std::filesystem::remove(file);
 }
 
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder) {
+  const auto files = list_checkpoints(folder);
+  if (files.empty()) return std::nullopt;
+  return files.back();
+}
+
 std::optional<NewestCheckpoint> read_newest_checkpoint(const std::filesystem::path& folder) {
   const auto files = list_checkpoints(folder);
   NewestCheckpoint newest;

@@ -31,6 +31,9 @@ class CheckpointFolder {
   std::int64_t saved_step_ = -1;
 };
 
+/// The file of the newest checkpoint, unread. None if the folder has none, or is missing.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
+
 /// What a run goes on from.
 struct NewestCheckpoint {
   std::filesystem::path path;

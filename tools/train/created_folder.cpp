@@ -12,7 +12,7 @@ CreatedFolder::CreatedFolder(const fs::path& path) : path_(fs::absolute(path).le
     fs::path folder;
     for (const fs::path& part : path_) {
       folder /= part;
-      if (fs::create_directory(folder, error) && topmost_.empty()) topmost_ = folder;
+      if (fs::create_directory(folder, error)) made_.push_back(folder);
     }
     std::error_code ignored;
     if (!fs::is_directory(path_, ignored))
@@ -30,9 +30,10 @@ CreatedFolder::CreatedFolder(const fs::path& path) : path_(fs::absolute(path).le
 
 CreatedFolder::~CreatedFolder() { remove(); }
 
+// Never what is in them: another run may have begun there meanwhile.
 void CreatedFolder::remove() noexcept {
   std::error_code ignored;
-  if (!topmost_.empty()) fs::remove_all(topmost_, ignored);
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) fs::remove(*folder, ignored);
 }
 
 }  // namespace tandem::train

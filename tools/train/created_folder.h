@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 namespace tandem::train {
 
@@ -10,19 +11,19 @@ class CreatedFolder {
   /// Makes the folder, with those above it, where it is missing, and tries to write in it. Throws Error where that
   /// fails.
   explicit CreatedFolder(const std::filesystem::path& path);
-  /// Removes what it made, unless keep() was called.
+  /// Removes the folders that it made and that are empty, unless keep() was called.
   ~CreatedFolder();
   CreatedFolder(const CreatedFolder&) = delete;
   CreatedFolder& operator=(const CreatedFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  void keep() { topmost_.clear(); }
+  void keep() { made_.clear(); }
 
  private:
   void remove() noexcept;
 
   std::filesystem::path path_;
-  std::filesystem::path topmost_;  // of the folders that were made
+  std::vector<std::filesystem::path> made_;  // the topmost first
 };
 
 }  // namespace tandem::train

@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "tools/train/evaluation.h"
+#include "tools/train/stop_signal.h"
 #include "tools/train/update_report.h"
+#include "tools/train/write_lock.h"
 
 namespace tandem::train {
 
@@ -39,8 +41,9 @@ std::int64_t last_evaluation(const std::string& text);
 class Metrics {
  public:
   /// Begins new files, or, where `step` is above 0, goes on after that update's line. Throws Error where a file cannot
-  /// be written.
-  Metrics(const std::vector<std::filesystem::path>& files, std::int64_t step);
+  /// be written, or another run writes to it; one that later takes no more is lost output, because of which `stop` ends
+  /// the run.
+  Metrics(const std::vector<std::filesystem::path>& files, std::int64_t step, StopSignal& stop);
 
   /// Of the lines that were there already, the update after which the last evaluation was made; -1: there is none.
   std::int64_t evaluated_step() const { return evaluated_step_; }
@@ -57,8 +60,10 @@ class Metrics {
   void write(nlohmann::ordered_json line);
 
   std::int64_t evaluated_step_ = -1;
+  StopSignal& stop_;
+  std::vector<WriteLock> locks_;
   std::vector<std::filesystem::path> paths_;
-  std::vector<std::unique_ptr<std::FILE, Close>> files_;
+  std::vector<std::unique_ptr<std::FILE, Close>> files_;  // null: takes no more
 };
 
 }  // namespace tandem::train

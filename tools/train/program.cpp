@@ -1,23 +1,26 @@
 #include "tools/train/program.h"
 
-#include <cstring>
 #include <exception>
 #include <new>
 
 #include "tandem/distributed/error.h"
 #include "tools/exit.h"
+#include "tools/process/standard_streams.h"
 #include "tools/train/command_line.h"
+#include "tools/train/restart.h"
 
 namespace tandem::train {
 
 int train_main(int argc, char** argv, const RunHooks& hooks) {
+  process::open_standard_streams();
+  StopSignal stop;
   const auto fail = [](int code, const std::string& cause) { return fail_program("train", code, cause); };
   try {
-    const auto settings = parse_command_line(argc, argv);
+    auto settings = parse_command_line(argc, argv);
     if (!settings) return 0;
-    const int signal = run(*settings, hooks);
-    if (signal == 0) return 0;
-    return fail(kSignal + signal, fmt::format("ended by signal {} ({})", signal, strsignal(signal)));
+    resume_if_restarted(*settings);
+    const RunEnd end = run(*settings, stop, hooks);
+    return end.code == 0 ? 0 : fail(end.code, end.cause);
   } catch (const UsageError& error) {
     return fail(kWrongUsage, error.what());
   } catch (const distributed::PeerError& error) {

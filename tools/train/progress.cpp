@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 
 namespace tandem::train {
@@ -21,11 +22,11 @@ std::string format_duration(double seconds) {
   return fmt::format("{} s", whole);
 }
 
-Progress::Progress(const std::string& mode, const Length& length, std::FILE* out)
-    : mode_(choose(mode, out)), length_(length), out_(out) {}
+Progress::Progress(const std::string& mode, const Length& length, StopSignal& stop, std::FILE* out)
+    : mode_(choose(mode, out)), length_(length), stop_(stop), out_(out) {}
 
 Progress::~Progress() {
-  if (line_open_) fmt::print(out_, "\n");
+  if (line_open_) print("\n");
 }
 
 Progress::Mode Progress::choose(const std::string& mode, std::FILE* out) {
@@ -46,12 +47,11 @@ void Progress::update(const UpdateReport& report, bool is_last) {
   if (updates_ > 1 && !is_due && !is_last) return;
   shown_ = now;
   if (mode_ == Mode::terminal) {
-    fmt::print(out_, "\r{}\x1b[K{}", text(report, now), is_last ? "\n" : "");
+    print(fmt::format("\r{}\x1b[K{}", text(report, now), is_last ? "\n" : ""));
     line_open_ = !is_last;
   } else {
-    fmt::print(out_, "{}\n", text(report, now));
+    print(text(report, now) + '\n');
   }
-  std::fflush(out_);
 }
 
 std::string Progress::text(const UpdateReport& report, Clock::time_point now) const {
@@ -73,15 +73,19 @@ void Progress::evaluation(std::int64_t epoch, std::int64_t step, const Evaluatio
 }
 
 void Progress::line(const std::string& text) {
-  if (!out_) return;
   clear_line();
-  fmt::print(out_, "{}\n", text);
-  std::fflush(out_);
+  print(text + '\n');
 }
 
 void Progress::clear_line() {
-  if (line_open_) fmt::print(out_, "\r\x1b[K");
+  if (line_open_) print("\r\x1b[K");
   line_open_ = false;
+}
+
+void Progress::print(const std::string& text) {
+  if (!out_ || (std::fwrite(text.data(), 1, text.size(), out_) == text.size() && std::fflush(out_) == 0)) return;
+  stop_.lose_output("stdout", errno);
+  out_ = nullptr;
 }
 
 }  // namespace tandem::train

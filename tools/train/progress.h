@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tools/train/evaluation.h"
+#include "tools/train/stop_signal.h"
 #include "tools/train/training_state.h"
 #include "tools/train/update_report.h"
 
@@ -18,8 +19,9 @@ std::string format_duration(double seconds);
 /// On a terminal one line that is written over; elsewhere a plain line every few seconds.
 class Progress {
  public:
-  /// `mode` as of --progress. `out` must outlive it; null: nothing is printed at all.
-  Progress(const std::string& mode, const Length& length, std::FILE* out = stdout);
+  /// `mode` as of --progress. `out` must outlive it; null: nothing is printed at all. `stop` learns if it takes no
+  /// more.
+  Progress(const std::string& mode, const Length& length, StopSignal& stop, std::FILE* out = stdout);
   /// Ends a line that is still being written over, so that an error begins its own.
   ~Progress();
   Progress(const Progress&) = delete;
@@ -38,9 +40,11 @@ class Progress {
   static Mode choose(const std::string& mode, std::FILE* out);
   std::string text(const UpdateReport& report, Clock::time_point now) const;
   void clear_line();
+  void print(const std::string& text);
 
   Mode mode_;
   Length length_;
+  StopSignal& stop_;
   std::FILE* out_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point shown_;

@@ -106,29 +106,29 @@ auto telling_others(Ranks& ranks, Part&& part) {
   }
 }
 
-int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
+RunEnd run_rank(const Settings& given, Ranks& ranks, StopSignal& stop, const RunHooks& hooks) {
   const Settings settings = settings_of_rank(given, ranks.rank(), ranks.world().local_size());
   core::set_num_threads(static_cast<int>(*settings.threads));
   const DataSource data = open_data(settings);
   const Length length = run_length(settings, ranks.size(), data.train->size());
   TrainingState state = initial_state(settings, data, length);
   const auto resumed = resume(given, ranks, data, length, state);
+  stop.defer();  // before ranks meet here: none trains while another would be ended by a signal
   verify_ranks(settings, ranks, data, state);
   if (settings.summary) {
     if (ranks.is_first()) print_overview(settings, ranks, data, length, state, resumed);
     if (ranks.is_first()) print_summary(settings, data, state);
     ranks.world().leave();
-    return 0;
+    return {};
   }
   RunFolder folder(settings);
-  Metrics metrics = folder.begin(state.step(), given, run_facts(settings, ranks.size()));
+  Metrics metrics = folder.begin(state.step(), given, run_facts(settings, ranks.size()), stop);
   state.evaluated_step = evaluated_step(ranks, metrics);
   if (ranks.is_first()) print_overview(settings, ranks, data, length, state, resumed);
 
-  const StopSignal stop;
-  Progress progress(settings.progress, length, ranks.is_first() ? stdout : nullptr);
+  Progress progress(settings.progress, length, stop, ranks.is_first() ? stdout : nullptr);
   Trainer trainer(settings, ranks, data, length, state, metrics, progress, folder.checkpoints(), stop);
-  return telling_others(ranks, [&] {
+  return telling_others(ranks, [&]() -> RunEnd {
     const std::int64_t first_step = state.step();
     if (hooks.before_training) hooks.before_training(state.model(), ranks.rank());
     if (!settings.eval_only) trainer.run();
@@ -145,9 +145,10 @@ int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
     metrics.done(signal == 0, state.step(), state.model());
     if (hooks.before_leaving) hooks.before_leaving(ranks.rank());
     ranks.world().leave();
-    if (signal) return signal;
+    if (signal) return interruption(given, ranks.is_first(), signal, state.step(), stop.lost_output());
     progress.line(settings.eval_only ? "done" : fmt::format("done: {} of {} steps", state.step(), length.total_steps));
-    return 0;
+    if (const auto lost = stop.lost_output()) return done_without_output(*lost);
+    return {};
   });
 }
 
@@ -156,10 +157,10 @@ constexpr std::chrono::milliseconds kGrace{3000};
 
 }  // namespace
 
-int run(const Settings& settings, const RunHooks& hooks) {
+RunEnd run(const Settings& settings, StopSignal& stop, const RunHooks& hooks) {
   Ranks ranks(settings);
   const ForcedEnd forced_end(ranks.world().watch(), kGrace);
-  return telling_others(ranks, [&] { return run_rank(settings, ranks, hooks); });
+  return telling_others(ranks, [&] { return run_rank(settings, ranks, stop, hooks); });
 }
 
 }  // namespace tandem::train

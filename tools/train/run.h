@@ -4,7 +4,9 @@
 #include <functional>
 
 #include "tandem/nn/module.h"
+#include "tools/train/interruption.h"
 #include "tools/train/settings.h"
+#include "tools/train/stop_signal.h"
 
 namespace tandem::train {
 
@@ -14,8 +16,8 @@ struct RunHooks {
   std::function<void(int rank)> before_leaving;  ///< all is done, and the other ranks have not been told goodbye
 };
 
-/// Throws Error where it fails, distributed::PeerError where another rank did. The number of the signal that ended it
-/// before its time, else 0.
-int run(const Settings& settings, const RunHooks& hooks = {});
+/// Throws Error where it fails, distributed::PeerError where another rank did. A run that was asked to stop says in the
+/// result where it stands.
+RunEnd run(const Settings& settings, StopSignal& stop, const RunHooks& hooks = {});
 
 }  // namespace tandem::train

@@ -2,6 +2,7 @@
 
 #include "tandem/data/file.h"
 #include "tools/train/command_line.h"
+#include "tools/train/restart.h"
 
 namespace tandem::train {
 namespace {
@@ -31,7 +32,10 @@ void try_file(const std::string& flag, const std::optional<std::string>& path) {
   if (!path) return;
   std::error_code error;
   if ((flag == "--metrics" || flag == "--profile-out") && fs::is_other(*path, error)) return;  // a pipe, a terminal
-  naming(flag, [&] { const data::AtomicFile probe(*path); });
+  naming(flag, [&] {
+    if (flag == "--metrics") const WriteLock free(*path);
+    const data::AtomicFile probe(*path);
+  });
 }
 
 // The same for files in a folder that may be missing.
@@ -80,7 +84,7 @@ void RunFolder::open_checkpoints(const std::string& folder) {
   if (!out_ || !fs::equivalent(out_->path(), checkpoints_->path())) locks_.emplace_back(folder);
 }
 
-Metrics RunFolder::begin(std::int64_t step, const Settings& chosen, const RunFacts& facts) {
+Metrics RunFolder::begin(std::int64_t step, const Settings& chosen, const RunFacts& facts, StopSignal& stop) {
   std::vector<fs::path> files;
   if (out_) {
     nlohmann::ordered_json config = to_json(chosen);
@@ -92,9 +96,10 @@ Metrics RunFolder::begin(std::int64_t step, const Settings& chosen, const RunFac
     files.push_back(out_->path() / "metrics.jsonl");
   }
   if (settings_.metrics) files.emplace_back(*settings_.metrics);
-  Metrics metrics(files, step);
+  Metrics metrics(files, step, stop);
   if (checkpoints_) {
     if (settings_.overwrite) checkpoints_->remove_all();
+    note_beginning(checkpoints_->path());
     checkpoints_->keep();
   }
   if (out_) out_->keep();

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "tools/train/checkpoint_folder.h"
-#include "tools/train/folder_lock.h"
 #include "tools/train/metrics.h"
 #include "tools/train/settings.h"
+#include "tools/train/write_lock.h"
 
 namespace tandem::train {
 
@@ -24,16 +24,17 @@ class RunFolder {
   /// Null where the run keeps none.
   CheckpointFolder* checkpoints() { return checkpoints_ ? &*checkpoints_ : nullptr; }
 
-  /// The run begins, or goes on, after update `step`: opens the metrics, and writes config.json, which is `chosen`, the
-  /// settings without what was found out about this machine, and as "facts" what the run is beside them.
-  Metrics begin(std::int64_t step, const Settings& chosen, const RunFacts& facts);
+  /// The run begins, or goes on, after update `step`: opens the metrics, of which `stop` learns if they cannot be
+  /// written any more, and writes config.json, which is `chosen`, the settings without what was found out about this
+  /// machine, and as "facts" what the run is beside them.
+  Metrics begin(std::int64_t step, const Settings& chosen, const RunFacts& facts, StopSignal& stop);
 
  private:
   void open_out();
   void open_checkpoints(const std::string& folder);
 
   const Settings& settings_;
-  std::vector<FolderLock> locks_;
+  std::vector<WriteLock> locks_;
   std::optional<CreatedFolder> out_;
   std::optional<CheckpointFolder> checkpoints_;
 };

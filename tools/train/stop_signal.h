@@ -1,19 +1,54 @@
-// SIGINT, SIGTERM and SIGHUP as a wish to stop, granted between two updates. The second one of a kind ends the process
-// at once.
+// Wishes to stop: the signals SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, and output that is not taken any more. They
+// are granted between two updates.
+//
+// A thread of its own waits for the signals; no handler is installed (tools/process/blocked_signals.h says why).
 #pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "tools/process/blocked_signals.h"
+#include "tools/process/repeats.h"
 
 namespace tandem::train {
 
+/// Output that takes no more.
+struct LostOutput {
+  std::string what;  ///< "stdout", or a file
+  int error = 0;     ///< errno
+};
+
 class StopSignal {
  public:
-  /// From now on these signals are caught, in the whole process; until destroyed.
+  /// To be made in main's first line. Until defer() a signal ends the process at once.
   StopSignal();
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// The number of the signal that came, 0 where none did.
-  int received() const;
+  /// From now on there is something to lose: a signal is noted, and only a second one ends the process at once.
+  void defer() { is_deferred_ = true; }
+  /// The number of the signal that came, 0 where none did; SIGPIPE for output that was lost.
+  int received() const { return received_; }
+
+  /// Of a run that goes on without it: all of its ranks stop, with a checkpoint.
+  void lose_output(const std::string& what, int error);
+  /// The first; none where all output is taken.
+  std::optional<LostOutput> lost_output() const;
+
+ private:
+  void listen(const std::stop_token& stop);
+  [[noreturn]] static void end_process(int signal, const char* when);
+
+  const process::BlockedSignals blocked_;
+  std::atomic<bool> is_deferred_{false};
+  std::atomic<int> received_{0};
+  mutable std::mutex mutex_;
+  std::optional<LostOutput> lost_output_;
+  std::jthread thread_;  // the last member: it uses the others
 };
 
 }  // namespace tandem::train

@@ -1,6 +1,6 @@
 // `train`, but one rank fails at a chosen moment:
 //
-//   FAULT_RANK=1  FAULT_STEP=3  FAULT_AT=forward|backward|all_reduce|leaving  FAULT_DO=kill|stop|exit
+//   FAULT_RANK=1  FAULT_STEP=3  FAULT_AT=forward|backward|all_reduce|leaving  FAULT_DO=kill|stop|exit|hang
 //
 // forward: once it is done, before backward; backward: when the first gradient is complete; all_reduce: while the first
 // bucket is on its way; leaving: when all is done, before goodbye.
