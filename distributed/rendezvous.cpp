@@ -19,7 +19,7 @@
 namespace tandem::distributed {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = AwakeClock;
 
 constexpr Milliseconds kNow{0};
 constexpr Milliseconds kSlice{100};      // a failure ends a wait within this

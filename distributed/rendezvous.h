@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/distributed/awake_clock.h"
 #include "tandem/distributed/rank_settings.h"
 #include "tandem/distributed/store.h"
 #include "tandem/distributed/watch.h"
@@ -41,7 +42,7 @@ void claim_rank(Store& store, const RankSettings& settings, const Identity& iden
 /// Introduces this rank and waits for all others until `deadline`; says on stderr, once, for whom it has been waiting
 /// for long. Throws TimeoutError that names who is missing, which ends the run for all, and PeerError for a failure.
 std::vector<Identity> meet_members(Store& store, Watch& watch, const RankSettings& settings, const Identity& identity,
-                                   std::chrono::steady_clock::time_point deadline);
+                                   AwakeClock::time_point deadline);
 
 /// This rank's address for connections between ranks: loopback where all are on one machine, else one that the others
 /// can reach. Throws Error where there is none.

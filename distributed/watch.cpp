@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/distributed/awake_clock.h"
 #include "tandem/distributed/beat.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/failure_callbacks.h"
@@ -19,7 +20,7 @@
 namespace tandem::distributed {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = AwakeClock;
 
 constexpr std::size_t kMaxNamed = 5;  // ranks in one message
 constexpr Milliseconds kSlice{100};   // a wait that a failure may end looks for one so often

@@ -27,7 +27,7 @@
 namespace tandem::distributed {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = AwakeClock;
 
 constexpr const char *kLeftKey = "left", *kAllLeftKey = "all_left";
 constexpr Milliseconds kLastGoodbye{2000};  // the server's patience with ranks that are about to leave

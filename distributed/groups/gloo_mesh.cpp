@@ -182,10 +182,10 @@ std::string GlooMesh::publish_addresses() {
 
 std::string GlooMesh::wait_for_addresses(int peer, const Deadline& deadline) {
   while (true) {
-    const Milliseconds left = deadline.left();
-    if (auto value = endpoint_.store->get(key(peer), std::min(left, kLook))) return *value;
+    const Milliseconds nap = deadline.nap();
+    if (auto value = endpoint_.store->get(key(peer), std::min(nap, kLook))) return *value;
     throw_if_closed();
-    if (left == Milliseconds(0)) return "";
+    if (nap == Milliseconds(0)) return "";
   }
 }
 

@@ -113,7 +113,7 @@ class ThreadTransport final : public Transport {
   void wait(std::unique_lock<std::mutex>& lock, int peer, Ready ready) {
     const ThreadMailboxes::Member& other = mailboxes_->members[static_cast<std::size_t>(peer)];
     const bool is_over =
-        self().changed.wait_until(lock, deadline_, [&] { return self().is_gone || ready() || other.is_gone; });
+        wait_until(self().changed, lock, deadline_, [&] { return self().is_gone || ready() || other.is_gone; });
     if (self().is_gone) throw TransportError(Kind::aborted, peer, "");
     if (ready()) return;
     if (is_over) throw TransportError(Kind::lost, peer, "it left the group");

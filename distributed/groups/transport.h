@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tandem/core/dtype.h"
+#include "tandem/distributed/awake_clock.h"
 #include "tandem/distributed/process_group.h"
 
 namespace tandem::distributed {
@@ -48,7 +49,7 @@ class TransportError : public std::runtime_error {
 
 class Transport {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = AwakeClock;
 
   virtual ~Transport() = default;
   Transport(const Transport&) = delete;

@@ -1,16 +1,17 @@
-// Deadline: the end of a wait, on the steady clock.
+// Deadline: the end of a wait, by the time that this process is awake.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 
+#include "tandem/distributed/awake_clock.h"
 #include "tandem/distributed/store.h"
 
 namespace tandem::distributed {
 
 class Deadline {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = AwakeClock;
 
   /// From now; what is negative has passed, and no wait is longer than a year, so that sums do not overflow.
   explicit Deadline(Milliseconds timeout)
@@ -18,8 +19,12 @@ class Deadline {
 
   Clock::time_point when() const { return when_; }
   bool has_passed() const { return Clock::now() >= when_; }
-  /// Rounded up, so that who sleeps for so long wakes after the deadline; 0 where it has passed.
-  Milliseconds left() const { return std::max(Milliseconds(0), std::chrono::ceil<Milliseconds>(when_ - Clock::now())); }
+  /// How long to sleep before looking again: up to the deadline, rounded up, or as long as the clock allows; 0 if the
+  /// deadline has passed.
+  Milliseconds nap() const {
+    return std::clamp<Milliseconds>(std::chrono::ceil<Milliseconds>(when_ - Clock::now()), Milliseconds(0),
+                                    Clock::kLook);
+  }
   bool operator<(const Deadline& other) const { return when_ < other.when_; }
 
  private:

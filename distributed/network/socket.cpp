@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -34,8 +33,7 @@ void set_option(const Socket& socket, int level, int option) {
 bool wait_for(int descriptor, short events, const Deadline& deadline) {
   while (true) {
     pollfd entry{descriptor, events, 0};
-    const auto left = std::min<std::int64_t>(deadline.left().count(), INT_MAX);
-    const int ready = poll(&entry, 1, static_cast<int>(left));
+    const int ready = poll(&entry, 1, static_cast<int>(deadline.nap().count()));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) throw PeerError(system_reason(errno));
     if (ready == 0 && deadline.has_passed()) return false;

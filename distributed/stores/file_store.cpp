@@ -44,7 +44,7 @@ std::optional<std::string> FileStore::get(const std::string& key, Milliseconds t
     if (log_->file.has_grown()) const FileLog::Turn turn(log_->file);
     auto value = log_->file.contents().find(key);
     if (value || deadline.has_passed()) return value;
-    std::this_thread::sleep_for(std::min(pause, deadline.left()));
+    std::this_thread::sleep_for(std::min(pause, deadline.nap()));
   }
 }
 

@@ -31,7 +31,7 @@ std::optional<std::string> MemoryStore::get(const std::string& key, Milliseconds
   const Deadline deadline(timeout);
   std::unique_lock lock(contents_->mutex);
   std::optional<std::string> value;
-  contents_->changed.wait_until(lock, deadline.when(), [&] {
+  wait_until(contents_->changed, lock, deadline.when(), [&] {
     value = contents_->dictionary.find(key);
     return value.has_value();
   });

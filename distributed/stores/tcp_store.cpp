@@ -88,7 +88,7 @@ Socket connect_until(const std::string& host, std::uint16_t port, Milliseconds t
       }
     }
     if (deadline.has_passed()) break;
-    std::this_thread::sleep_for(std::min(pause, deadline.left()));
+    std::this_thread::sleep_for(std::min(pause, deadline.nap()));
   }
   throw TimeoutError(
       fmt::format("nobody serves a store at {} ({}) after {} s: is rank 0 (or launch) running, and is "

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <list>
 #include <optional>
 #include <thread>
@@ -85,7 +84,7 @@ class TcpStoreServer::Implementation {
 
  private:
   void serve();
-  int time_to_next_deadline() const;
+  int time_to_next_look() const;
   void accept_from(Socket& listener);
   void drop_oldest_stranger();
   void forget(const StoreSession& session);
@@ -110,7 +109,7 @@ void TcpStoreServer::Implementation::serve() {
     entries.assign(1, {stop_.descriptor(), POLLIN, 0});
     for (const Socket& listener : listeners_) entries.push_back({listener.descriptor(), POLLIN, 0});
     for (const StoreSession& session : sessions_) entries.push_back({session.descriptor(), session.events(), 0});
-    if (poll(entries.data(), entries.size(), time_to_next_deadline()) < 0) {
+    if (poll(entries.data(), entries.size(), time_to_next_look()) < 0) {
       for (pollfd& entry : entries) entry.revents = 0;  // interrupted
     }
     if (entries[0].revents != 0) return;
@@ -133,13 +132,13 @@ void TcpStoreServer::Implementation::serve() {
   }
 }
 
-int TcpStoreServer::Implementation::time_to_next_deadline() const {
+int TcpStoreServer::Implementation::time_to_next_look() const {
   std::optional<Deadline> next;
   for (const StoreSession& session : sessions_) {
     const auto deadline = session.deadline();
     if (deadline && (!next || *deadline < *next)) next = deadline;
   }
-  return next ? static_cast<int>(std::min<std::int64_t>(next->left().count(), INT_MAX)) : -1;
+  return next ? static_cast<int>(next->nap().count()) : -1;
 }
 
 void TcpStoreServer::Implementation::accept_from(Socket& listener) {

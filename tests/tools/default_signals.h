@@ -15,7 +15,7 @@ class DefaultSignals {
     posix_spawnattr_init(&attributes_);
     sigset_t set;
     sigemptyset(&set);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGTSTP})
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ, SIGTSTP})
       sigaddset(&set, number);
     posix_spawnattr_setsigdefault(&attributes_, &set);
     posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF);

@@ -127,14 +127,24 @@ TEST_F(LaunchTest, a_later_second_signal_kills) {
 }
 
 TEST_F(LaunchTest, ranks_that_make_no_progress_after_a_signal_are_killed) {
-  Launched run(folder_, shell({"-n", "2", "--stop-timeout-s", "0.5"},
-                              "trap '' TERM; echo ready; while true; do sleep 0.05; done"));
+  Launched run(folder_, shell({"-n", "2", "--stop-timeout-s", "0.5"}, "trap '' TERM; echo ready; SLEEP"));
   EXPECT_TRUE(eventually([&] { return run.lines_of_rank("[0] ").size() + run.lines_of_rank("[1] ").size() == 2; }));
   run.send(SIGTERM);
   EXPECT_EQ(run.wait(), 128 + SIGTERM);
   EXPECT_EQ(run.last_error(),
             "launch: error: ended by signal 15 (Terminated), as were the ranks; ranks that made no progress for 0.5 s "
             "(--stop-timeout-s) were killed");
+}
+
+TEST_F(LaunchTest, ranks_that_compute_after_a_signal_are_waited_for) {
+  Launched run(folder_, shell({"-n", "1", "--stop-timeout-s", "2"},
+                              "trap 'told=1' TERM; echo ready; until [ \"$told\" ]; do sleep 0.05; done; "
+                              "end=$(($(date +%s) + 4)); while [ $(date +%s) -lt $end ]; do "
+                              "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; done; echo stopped"));
+  EXPECT_TRUE(eventually([&] { return run.lines_of_rank("[0] ").size() == 1; }));
+  run.send(SIGTERM);
+  EXPECT_EQ(run.wait(), 128 + SIGTERM);
+  EXPECT_EQ(run.lines_of_rank("[0] "), (std::vector<std::string>{"ready", "stopped"})) << run.err();
 }
 
 TEST_F(LaunchTest, a_failure_while_ranks_stop_is_told) {

@@ -22,9 +22,11 @@ class LaunchedStops : public TrainTest {
            path("m.jsonl") + " --out " + path("out") + " " + more;
   }
   std::unique_ptr<Launched> start(const std::string& flags = "", bool has_own_group = false) {
-    auto launched = std::make_unique<Launched>(
-        folder_, words(flags + " -n 2 -- " TANDEM_TRAIN " " + run("--epochs 1000000 --checkpoint-every 1000000000")),
-        has_own_group);
+    auto launched =
+        std::make_unique<Launched>(folder_,
+                                   words(flags + " -n 2 -- " TANDEM_TRAIN " " +
+                                         run("--epochs 1000000 --checkpoint-every 1000000000 --timeout-s 5")),
+                                   has_own_group);
     EXPECT_TRUE(has_lines(2)) << launched->err();
     return launched;
   }
@@ -74,7 +76,8 @@ TEST_F(LaunchedStops, user_signals_stop_with_a_checkpoint) {
   expect_good_stop(*launched);
 }
 
-// Longer than the silence after which a rank counts as stalled, of which a watcher that was paused must not speak.
+// Longer than the silence after which a rank counts as stalled, and than --timeout-s: of neither must a rank speak that
+// was paused itself.
 TEST_F(LaunchedStops, a_pause_is_no_silence) {
   const auto launched = start("", /*has_own_group=*/true);
   const auto ranks = ranks_of(*launched);

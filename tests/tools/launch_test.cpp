@@ -27,6 +27,18 @@ TEST_F(LaunchTest, each_rank_sees_its_place) {
   EXPECT_EQ(run.err(), "");
 }
 
+// What the launcher blocks and ignores is its own affair.
+TEST_F(LaunchTest, ranks_hear_all_signals) {
+  Launched run(folder_, {"-n", "1", "--", "grep", "-E", "^Sig(Blk|Ign):", "/proc/self/status"});
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  const auto lines = run.lines_of_rank("[0] ");
+  ASSERT_EQ(lines.size(), 2U) << run.out();
+  EXPECT_EQ(lines[0], "SigBlk:\t0000000000000000");
+  const auto ignored = std::stoull(lines[1].substr(lines[1].find('\t')), nullptr, 16);
+  for (const int number : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
+    EXPECT_EQ(ignored & (1ULL << (number - 1)), 0U) << number;
+}
+
 TEST_F(LaunchTest, lines_stay_whole_and_keep_their_order) {
   constexpr int kLines = 2000;
   Launched run(folder_, shell({"-n", "11"},

@@ -338,7 +338,7 @@ TEST_F(TrainTest, a_signal_ends_the_run_after_its_update_with_a_checkpoint) {
   kill(std::stoi(read_text(path("pid"))), SIGTERM);
   runner.join();
   EXPECT_EQ(outcome.code, 128 + SIGTERM);
-  EXPECT_TRUE(outcome.last_error.starts_with("train: error: ended by signal 15")) << outcome.errors;
+  EXPECT_TRUE(outcome.last_error.starts_with("train: error: interrupted after step ")) << outcome.errors;
   const auto last = metrics("run/metrics.jsonl").back();
   EXPECT_EQ(last["done"], false);
   EXPECT_EQ(losses("run/metrics.jsonl").size(), last["steps"].get<std::size_t>());

@@ -16,8 +16,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook{200};
 constexpr int kReadsAtEnd = 64;  // of 64 KiB: more than a pipe holds, should somebody still write
 
-milliseconds in_milliseconds(double seconds) { return milliseconds(static_cast<std::int64_t>(seconds * 1000)); }
-
 }  // namespace
 
 Attempt::Attempt(const Options& options, int restart, RunStore& store, const Surroundings& surroundings)
@@ -102,64 +100,6 @@ void Attempt::wait_for_events() {
   if (received.child_ended) take_endings();
 }
 
-void Attempt::handle_wish_to_end(int number) {
-  using Wish = process::Repeats::Wish;
-  const Wish wish = wishes_to_end_.take();
-  if (wish == Wish::repeat) return;
-  if (wish == Wish::second) return escalation_.kill_now(Clock::now());
-  if (!has_failed_) {
-    surroundings_.output.write_line(
-        Stream::err, fmt::format("launch: signal {} ({}) was passed on to the ranks; a second one ends them at once",
-                                 number, strsignal(number)));
-    interrupt_by(number);
-  }
-  for (Rank& rank : ranks_) {
-    if (!rank.is_running) continue;
-    rank.kind = RankEnd::Kind::told;
-    rank.process->send(number);
-  }
-}
-
-void Attempt::interrupt_by(int signal) {
-  interrupt({.code = kSignal + signal,
-             .cause = fmt::format("ended by signal {} ({}), as were the ranks", signal, strsignal(signal)),
-             .signal = signal});
-}
-
-void Attempt::interrupt(Interruption interruption) {
-  interruption_ = std::move(interruption);
-  const auto now = Clock::now();
-  escalation_.kill_without_progress(in_milliseconds(options_.stop_timeout_s), now);
-  next_look_ = now;
-}
-
-// What the ranks make of it is theirs; one that ends by it has been asked to stop.
-void Attempt::pass_on(int number) {
-  process::Repeats& repeats = number == SIGUSR1 ? first_user_signals_ : second_user_signals_;
-  if (repeats.take() == process::Repeats::Wish::repeat) return;
-  passed_on_ = number;
-  for (const Rank& rank : ranks_) rank.process->send(number);
-}
-
-void Attempt::pause() {
-  const auto begin = Clock::now();
-  for (const Rank& rank : ranks_) rank.process->send_to_group(SIGSTOP);
-  Signals::pause();
-  for (const Rank& rank : ranks_) rank.process->send_to_group(SIGCONT);
-  escalation_.postpone(Clock::now() - begin);
-}
-
-void Attempt::handle_lost_output() {
-  const int error = surroundings_.output.error(Stream::out);
-  if (error == 0 || has_failed_ || interruption_) return;
-  interrupt(
-      {.code = error == EPIPE ? kSignal + SIGPIPE : kFailed,
-       .cause = fmt::format("stdout cannot be written any more ({}); the ranks were stopped", std::strerror(error)),
-       .signal = SIGTERM,
-       .is_signal_from_outside = false});
-  send_to_groups(SIGTERM);
-}
-
 void Attempt::take_endings() {
   std::vector<std::pair<Rank*, Ending>> ended;
   for (Rank& rank : ranks_)
@@ -205,7 +145,7 @@ void Attempt::fail() {
   has_failed_ = true;
   const auto now = Clock::now();
   next_look_ = now;
-  escalation_.terminate_after(in_milliseconds(options_.grace_s), now);
+  escalation_.terminate_after(Escalation::Seconds(options_.grace_s), now);
 }
 
 // A rank that ended with 0 is missed by those that still run, where they meet in the store, unless it said goodbye.
@@ -237,32 +177,6 @@ void Attempt::name_stalled() {
     if (!rank.is_running || rank.kind != RankEnd::Kind::by_itself || !rank.process->is_stopped()) continue;
     rank.kind = RankEnd::Kind::stalled;
     rank.process->send_to_group(SIGKILL);
-  }
-}
-
-// Ranks that were asked to stop get time while they move.
-void Attempt::look_at_progress() {
-  if (!escalation_.waits_for_progress()) return;
-  std::string progress;
-  for (const Rank& rank : ranks_) progress += rank.is_running ? store_.progress(rank.number) + '\n' : "ended\n";
-  escalation_.note_progress(progress, Clock::now());
-}
-
-void Attempt::stop_what_is_left() {
-  const bool waits_for_progress = escalation_.waits_for_progress();
-  const auto signal = escalation_.take_due(Clock::now());
-  if (!signal) return;
-  if (interruption_ && waits_for_progress)
-    interruption_->cause +=
-        fmt::format("; ranks that made no progress for {:g} s (--stop-timeout-s) were killed", options_.stop_timeout_s);
-  send_to_groups(*signal);
-}
-
-void Attempt::send_to_groups(int signal) {
-  for (Rank& rank : ranks_) {
-    if (!rank.is_running) continue;
-    if (rank.kind == RankEnd::Kind::by_itself) rank.kind = RankEnd::Kind::told;
-    rank.process->send_to_group(signal);
   }
 }
 

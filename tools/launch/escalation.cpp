@@ -9,16 +9,16 @@ constexpr std::chrono::milliseconds kAfterTerm{2000};
 
 }  // namespace
 
-void Escalation::terminate_after(Clock::duration grace, Clock::time_point now) {
+void Escalation::terminate_after(Seconds grace, Clock::time_point now) {
   if (next_) return;
   signal_ = SIGTERM;
-  next_ = now + grace;
+  next_ = now + std::chrono::duration_cast<Clock::duration>(grace);
 }
 
-void Escalation::kill_without_progress(Clock::duration limit, Clock::time_point now) {
-  limit_ = limit;
+void Escalation::kill_without_progress(Seconds limit, Clock::time_point now) {
+  limit_ = std::chrono::duration_cast<Clock::duration>(limit);
   signal_ = SIGKILL;
-  next_ = now + limit;
+  next_ = now + *limit_;
 }
 
 void Escalation::note_progress(const std::string& progress, Clock::time_point now) {

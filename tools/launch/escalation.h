@@ -10,11 +10,12 @@ namespace tandem::launch {
 class Escalation {
  public:
   using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
 
   /// SIGTERM after `grace`, SIGKILL soon after that. Does nothing if a signal is planned already.
-  void terminate_after(Clock::duration grace, Clock::time_point now);
+  void terminate_after(Seconds grace, Clock::time_point now);
   /// SIGKILL once `progress` in note_progress() has been the same for `limit`.
-  void kill_without_progress(Clock::duration limit, Clock::time_point now);
+  void kill_without_progress(Seconds limit, Clock::time_point now);
   /// What the ranks have done so far, in any words.
   void note_progress(const std::string& progress, Clock::time_point now);
   void kill_now(Clock::time_point now);

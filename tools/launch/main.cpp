@@ -1,4 +1,4 @@
-// The program `launch`. Start reading at launcher.cpp, then attempt.cpp: the life of the ranks.
+// The program `launch`. Start reading at launcher.cpp, then attempt.cpp: the life of the ranks, and attempt_stop.cpp.
 #include <exception>
 
 #include "tools/exit.h"

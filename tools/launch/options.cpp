@@ -45,7 +45,8 @@ void add_flags(CLI::App& app, Texts& texts) {
   add("Failures", "--max-restarts", texts.max_restarts, "NUMBER",
       "after a failure start all ranks again, so many times; train resumes from its newest checkpoint; default 0");
   add("Signals", "--stop-timeout-s", texts.stop_timeout_s, "NUMBER",
-      "when a signal was passed on, seconds without progress (steps, collectives) after which ranks are killed; "
+      "when a signal was passed on, seconds without progress (steps, collectives; computing, if a rank reports "
+      "neither) after which ranks are killed; "
       "default 300");
   add("Several nodes", "--nnodes", texts.nodes, "NUMBER", "launchers, each on a machine of its own; default 1");
   add("Several nodes", "--node-rank", texts.node_rank, "NUMBER", "which of them this one is, from 0");

@@ -6,9 +6,11 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "tools/launch/options.h"
 
@@ -169,12 +171,28 @@ void RankProcess::send_to_group(int signal) const {
   if (pid_ > 0) kill(-pid_, signal);
 }
 
-bool RankProcess::is_stopped() const {
-  if (pid_ < 0) return false;
+std::vector<std::string> RankProcess::state() const {
+  if (pid_ < 0) return {};
   std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const std::size_t name_end = text.rfind(") ");  // the name before may hold anything
-  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(text.substr(name_end + 2));
+  return {std::istream_iterator<std::string>(fields), {}};
+}
+
+bool RankProcess::is_stopped() const {
+  const auto fields = state();
+  return !fields.empty() && fields[0] == "T";
+}
+
+double RankProcess::cpu_seconds() const {
+  constexpr std::size_t kUser = 11,
+                        kSystem = 12;  // fields 14 and 15 of proc(5), which counts from the process's number
+  const auto fields = state();
+  if (fields.size() <= kSystem) return 0;
+  return (std::strtod(fields[kUser].c_str(), nullptr) + std::strtod(fields[kSystem].c_str(), nullptr)) /
+         static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 }  // namespace tandem::launch

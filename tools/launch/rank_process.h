@@ -42,8 +42,13 @@ class RankProcess {
   void send_to_group(int signal) const;
   /// By SIGSTOP or the like.
   bool is_stopped() const;
+  /// What the process has computed so far; 0 where it has ended.
+  double cpu_seconds() const;
 
  private:
+  /// The fields of /proc/PID/stat from the state on; empty where there are none.
+  std::vector<std::string> state() const;
+
   pid_t pid_ = -1;  // -1: it has ended
   int out_ = -1, err_ = -1;
   const Guard& guard_;

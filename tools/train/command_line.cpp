@@ -13,6 +13,8 @@ namespace {
 constexpr const char* kDescription =
     "Trains a network: one rank of a run. Alone, or with others under launch, torchrun, mpirun, srun, or by hand.\n"
     "A step is one update, computed from accumulation-steps micro-steps of batch-size samples on each rank.\n"
+    "INT, TERM, HUP, USR1 and USR2 stop all ranks after the same update, with a checkpoint if the run keeps any; a later\n"
+    "second one ends at once.\n"
     "Exit codes: 0 done, 1 failed (the last line on stderr says why), 2 wrong usage, 3 another rank failed, 128 + N "
     "ended by signal N.";
 struct Flag {
