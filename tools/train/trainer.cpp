@@ -7,6 +7,7 @@
 #include "tandem/autograd/engine.h"
 #include "tandem/core/recorder.h"
 #include "tandem/distributed/error.h"
+#include "tandem/nn/batch_norm2d.h"
 #include "tandem/optim/clip_grad.h"
 
 namespace tandem::train {
@@ -187,6 +188,8 @@ void Trainer::forward_backward(const data::Window& window, std::size_t micro_ste
          .step = static_cast<std::uint32_t>(state_.step()),
          .shard = static_cast<std::uint32_t>(micro_step * ranks_.size() + ranks_.rank())});
     ddp_.before_forward();
+    std::optional<nn::PartialBatchGuard> partial;
+    if (window.micro_batches[micro_step].rows() < settings_.batch_size) partial.emplace();
     const std::vector<nn::Variable> sums = state_.task->loss_sums(window.micro_batches[micro_step]);
     for (std::size_t t = 0; t < sums.size(); ++t) {
       report.terms[t].second += items.share(t) * sums[t].data().item();
