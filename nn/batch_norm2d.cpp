@@ -1,9 +1,27 @@
 #include "tandem/nn/batch_norm2d.h"
 
+#include <algorithm>
+
 #include "tandem/core/ops/binary.h"
 #include "tandem/core/ops/unary.h"
 
 namespace tandem::nn {
+namespace {
+
+thread_local int partial_batch_guards = 0;
+
+void check_values(const Variable& x, std::int64_t per_channel) {
+  if (per_channel == 1 && partial_batch_guards == 0)
+    core::fail(
+        "batch norm: training needs more than one value per channel, got x {}: use larger batches or larger "
+        "images",
+        x.data().shape().str());
+}
+
+}  // namespace
+
+PartialBatchGuard::PartialBatchGuard() { ++partial_batch_guards; }
+PartialBatchGuard::~PartialBatchGuard() { --partial_batch_guards; }
 
 BatchNorm2d::BatchNorm2d(std::int64_t channels, BatchNormOptions options)
     : options_(options),
@@ -24,7 +42,9 @@ Variable BatchNorm2d::normalize(const Variable& x, const autograd::BatchNormFusi
     return autograd::batch_norm_inference(x, weight_, bias_, running_mean_, running_var_, options_.eps, fusion);
   autograd::BatchStatistics batch;
   Variable y = autograd::batch_norm_training(x, weight_, bias_, options_.eps, &batch, fusion);
-  update_running_statistics(batch, x.data().numel() / x.size(1));
+  const std::int64_t values = x.data().numel() / std::max<std::int64_t>(1, x.size(1));
+  check_values(x, values);
+  if (values > 1) update_running_statistics(batch, values);
   return y;
 }
 

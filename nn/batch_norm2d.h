@@ -14,12 +14,24 @@ struct BatchNormOptions {
   bool recompute = false;
 };
 
+/// While one lives, batch norm of this thread takes batches of one value per channel. For the last batch of an epoch,
+/// or a rank's share of it, whose size nobody chose; a network that is trained on such batches throughout learns
+/// nothing. Nests.
+class PartialBatchGuard {
+ public:
+  PartialBatchGuard();
+  ~PartialBatchGuard();
+  PartialBatchGuard(const PartialBatchGuard&) = delete;
+  PartialBatchGuard& operator=(const PartialBatchGuard&) = delete;
+};
+
 /// weight, bias [C]; buffers running_mean, running_var [C], num_batches_tracked (int64 scalar), as PyTorch's.
 class BatchNorm2d final : public Module {
  public:
   explicit BatchNorm2d(std::int64_t channels, BatchNormOptions options = {});
   /// [N, C, H, W] (or [N, C]). In training with the batch's statistics, which move the running ones; in evaluation with
-  /// those.
+  /// those. In training one value per channel is an Error, but under a PartialBatchGuard: its output is the bias.
+  /// Neither one value nor none, which a rank may have, moves the running statistics.
   Variable forward(const Variable& x) override { return normalize(x, {.recompute = options_.recompute}); }
   // With what follows it in the same pass over memory; `residual` has the shape and dtype of x.
   /// relu(forward(x))

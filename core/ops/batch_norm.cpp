@@ -122,13 +122,16 @@ BatchNormForward batch_norm_training(const Tensor& x, const Tensor& weight, cons
   constexpr const char* kOp = "batch_norm";
   check_forward(kOp, x, weight, bias, fusion);
   const std::int64_t channels = x.shape()[1];
-  if (channels > 0 && x.numel() / channels < 2)
-    fail("{}: training needs more than one value per channel, got x {}", kOp, x.shape().str());
   BatchNormOperands given = operands_of(x, weight, bias, fusion.relu);
   const TensorOptions vector{.dtype = statistics_dtype(x), .device = x.device()};
   given.mean = Tensor::empty({channels}, vector);
   Tensor variance = Tensor::empty({channels}, vector);
-  TANDEM_DISPATCH(kOp, x.device(), batch_norm_statistics, given.x, given.layout, given.mean, variance);
+  if (x.numel() == 0) {
+    given.mean.fill(0);
+    variance.fill(1);
+  } else {
+    TANDEM_DISPATCH(kOp, x.device(), batch_norm_statistics, given.x, given.layout, given.mean, variance);
+  }
   given.inv_std = inv_std_of(kOp, variance, eps);
   return {
       .output = apply(kOp, given, fusion.residual), .mean = given.mean, .inv_std = given.inv_std, .variance = variance};

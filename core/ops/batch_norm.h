@@ -28,8 +28,9 @@ struct BatchNormFusion {
 };
 
 /// weight and bias: [C], any floating dtype, or undefined (1 and 0). Output has the memory order of x where x is
-/// channels-last (the fastest) or contiguous, else it is contiguous. Throws where shapes do not fit or there are fewer
-/// than two values per channel.
+/// channels-last (the fastest) or contiguous, else it is contiguous. Throws Error if shapes do not fit. One value per
+/// channel is its own mean, so h is 0, and so are dx and dweight. No values have mean 0 and variance 1, so that nothing
+/// that is made of them is NaN.
 BatchNormForward batch_norm_training(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                                      const BatchNormFusion& fusion = {});
 

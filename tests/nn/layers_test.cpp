@@ -15,6 +15,7 @@
 #include "tandem/nn/linear.h"
 #include "tandem/nn/pooling.h"
 #include "tandem/nn/sequential.h"
+#include "tests/errors.h"
 #include "tests/golden/golden_file.h"
 
 namespace tandem::nn {
@@ -184,6 +185,24 @@ TEST(BatchNorm2d, EvaluationLeavesTheRunningStatisticsAlone) {
   layer.forward(Variable(uniform({4, 3, 2, 2})));
   EXPECT_EQ(core::find(layer.state_dict(), "running_mean", "test").to_vector<float>(), (std::vector<float>{0, 0, 0}));
   EXPECT_EQ(core::find(layer.state_dict(), "num_batches_tracked", "test").item(), 0);
+}
+
+TEST(BatchNorm2d, OneValuePerChannelIsAnErrorButForPartialBatches) {
+  BatchNorm2d layer(3);
+  const auto state = [&](const std::string& name) { return core::find(layer.state_dict(), name, "test"); };
+  for (const core::Shape& shape : {core::Shape{1, 3}, core::Shape{1, 3, 1, 1}}) {
+    const Variable x(uniform(shape));
+    TANDEM_EXPECT_ERROR(layer.forward(x), "batch norm: training needs more than one value per channel, got x " +
+                                              shape.str() + ": use larger batches or larger images");
+    const PartialBatchGuard outer;
+    { const PartialBatchGuard inner; }
+    EXPECT_EQ(layer.forward(x).data().to_vector<float>(), (std::vector<float>{0, 0, 0}));
+  }
+  TANDEM_EXPECT_ERROR(layer.forward(Variable(uniform({1, 3}))), "more than one value");
+  layer.forward(Variable(Tensor::zeros({0, 3, 4, 4})));
+  EXPECT_EQ(state("running_mean").to_vector<float>(), (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(state("running_var").to_vector<float>(), (std::vector<float>{1, 1, 1}));
+  EXPECT_EQ(state("num_batches_tracked").item(), 0);
 }
 
 // Its mask is found again from x, so y, where the next layer does not keep it, is free.

@@ -7,6 +7,7 @@
 #include "tandem/autograd/engine.h"
 #include "tandem/core/recorder.h"
 #include "tandem/distributed/error.h"
+#include "tandem/nn/batch_norm2d.h"
 #include "tandem/optim/clip_grad.h"
 #include "tools/train/freeze.h"
 
@@ -153,6 +154,8 @@ void Trainer::forward_backward(const data::Window& window, std::int64_t micro_st
          .step = static_cast<std::uint32_t>(state_.step()),
          .shard = static_cast<std::uint32_t>(micro_step * ranks_.size() + ranks_.rank())});
     ddp_.before_forward();
+    std::optional<nn::PartialBatchGuard> partial;
+    if (batch.rows() < settings_.batch_size) partial.emplace();
     const std::vector<nn::Variable> sums = state_.task->loss_sums(batch);
     for (std::size_t t = 0; t < sums.size(); ++t) {
       report.terms[t].second += items.share(t) * sums[t].data().item();
