@@ -48,6 +48,7 @@ class Watch::Implementation {
   void beat();
   std::optional<Beat> beat_of(int rank);
   std::optional<std::string> why_missing(int rank, const std::string& group, std::int64_t sequence);
+  void throw_if_needed_by(int rank);
   void wait_for_goodbye(int rank, Clock::time_point deadline, Milliseconds timeout);
   Failure store_lost(const std::exception& error) const;
   Failure learn(const Failure& failure);
@@ -272,9 +273,28 @@ std::string Watch::Implementation::describe_missing(const std::string& group, st
   return text;
 }
 
+/// Nobody who has come to the end takes part in a collective that `rank` has begun meanwhile. Messages between two
+/// ranks may be none of this one's business.
+void Watch::Implementation::throw_if_needed_by(int rank) {
+  const auto beat = beat_of(rank);
+  if (!beat) return;
+  for (const Beat::Operation& theirs : beat->operations) {
+    if (theirs.operation.starts_with("send ") || theirs.operation.starts_with("recv ")) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      const Beat::Operation* const own = own_.find(theirs.group);
+      if (own != nullptr && own->sequence >= theirs.sequence) continue;
+    }
+    const auto cause =
+        fmt::format("rank {} left before the end: rank {} waits for it in {}", rank_, rank, theirs.operation);
+    throw PeerError(report({rank_, rank_, cause}).cause);
+  }
+}
+
 void Watch::Implementation::wait_for_goodbye(int rank, Clock::time_point deadline, Milliseconds timeout) {
   while (!store_->get(goodbye_key(rank), kSlice)) {
     if (const auto known = failure()) throw PeerError(known->cause);
+    throw_if_needed_by(rank);
     if (Clock::now() < deadline) continue;
     std::vector<int> missing;
     for (int other = rank; other < size_; ++other) {

@@ -14,6 +14,7 @@
 
 #include "tandem/core/parallel.h"
 #include "tandem/distributed/error.h"
+#include "tandem/distributed/groups/ended_groups.h"
 #include "tandem/distributed/groups/gloo_group.h"
 #include "tandem/distributed/groups/mpi_group.h"
 #include "tandem/distributed/groups/thread_group.h"
@@ -88,11 +89,13 @@ class World::Implementation {
   void join(const Identity& identity, WatchOptions watch_options, Clock::time_point deadline);
   void count_local_ranks(const std::vector<Identity>& identities);
   void say_last_goodbye();
+  void end_without_leave();
 
   const int exceptions_ = std::uncaught_exceptions();
   std::shared_ptr<ThreadNetwork> network_;  // none: Gloo
   std::string data_address_;                // for Gloo
   std::set<std::string> group_names_;
+  std::shared_ptr<EndedGroups> ended_ = std::make_shared<EndedGroups>();
   bool has_left_ = false;
 };
 
@@ -160,7 +163,7 @@ void World::Implementation::count_local_ranks(const std::vector<Identity>& ident
 std::shared_ptr<ProcessGroup> World::Implementation::make_group(const std::string& name) {
   if (has_left_) core::fail("group {}: rank {} has left the world already", name, settings.rank);
   if (!group_names_.insert(name).second) core::fail("group {}: there is one of this name already", name);
-  const GroupOptions options{settings.timeout, watch};
+  const GroupOptions options{settings.timeout, watch, ended_};
   if (network_) return network_->join(name, settings.rank, options);
   if (settings.backend == Backend::mpi) return make_mpi_group(name, options);
   ignore_broken_pipes();
@@ -183,6 +186,7 @@ void World::Implementation::leave() {
     throw;
   }
   has_left_ = true;
+  ended_->let_go();
   if (settings.world_size > 1) say_last_goodbye();
 }
 
@@ -205,14 +209,17 @@ void World::Implementation::say_last_goodbye() {
 
 World::Implementation::~Implementation() {
   try {
-    if (!has_left_ && watch && !watch->failure()) {
-      const bool by_exception = std::uncaught_exceptions() > exceptions_;
-      watch->report({settings.rank, settings.rank,
-                     fmt::format("rank {} left before the end{}", settings.rank,
-                                 by_exception ? " because of an exception" : "")});
-    }
-  } catch (const std::exception&) {  // Nobody can be told.
+    if (!has_left_ && watch && !watch->failure()) end_without_leave();
+  } catch (const std::exception& error) {  // A destructor's caller cannot be told.
+    fmt::print(stderr, "world: error: {}\n", error.what());
   }
+}
+
+/// With an exception on its way this rank has failed; else it has come to its end.
+void World::Implementation::end_without_leave() {
+  if (std::uncaught_exceptions() == exceptions_) return leave();
+  watch->report({settings.rank, settings.rank,
+                 fmt::format("rank {} left before the end because of an exception", settings.rank)});
 }
 
 World::World(const RankSettings& settings, const WatchOptions& watch_options)

@@ -3,7 +3,7 @@
 //   World world(options);                         // meets the other ranks
 //   auto group = world.make_group("gradients");   // all ranks, in the same order
 //   ...
-//   world.leave();                                // all have come to their end
+//   world.leave();                                // all have come to their end; else the destructor does it
 //
 // Ranks are processes, or threads of one process (run_as_threads).
 #pragma once
@@ -31,7 +31,8 @@ class World {
   /// within a second of knowing: no master there, port in use, a rank that is taken, another world size. PeerError
   /// where another rank is the cause, TimeoutError that names who did not come.
   explicit World(const RankSettings& settings, const WatchOptions& watch_options = {});
-  /// Without leave() before, the others take this for a failure. Returns within two seconds.
+  /// leave(), if that was not called before; what it throws is printed. If an exception is on its way, the others are
+  /// told that this rank has failed, and it returns within two seconds.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -43,8 +44,8 @@ class World {
   int local_size() const;
   const std::vector<Member>& members() const;
 
-  /// A group of all ranks; collective. `name` is unique in the run, else Error. The world must outlive it. Keep it
-  /// until leave() has returned: a member that ends early cuts off ranks that are still at the last collective.
+  /// A group of all ranks; collective. `name` is unique in the run, else Error. The world must outlive it. Its
+  /// connections, and those of its duplicates, last until leave(), whenever the group ends.
   std::shared_ptr<ProcessGroup> make_group(const std::string& name);
   Store& store();
   Watch& watch();
@@ -53,8 +54,8 @@ class World {
   void fail(const std::string& what);
 
   /// Waits until all ranks have come here, so that none ends while another still needs it; rank 0, which may serve the
-  /// store, goes last. Neither groups nor the store may be used afterwards. Throws PeerError where a rank failed or did
-  /// not come within the timeout.
+  /// store, goes last. Neither groups nor the store may be used afterwards. Throws PeerError if a rank failed or did not
+  /// come within the timeout; on all ranks, within seconds, if another rank waits in a collective for this one.
   void leave();
 
  private:

@@ -68,8 +68,10 @@ QueuedGroup::QueuedGroup(const std::string& name, int rank, int size, GroupOptio
 
 QueuedGroup::~QueuedGroup() {
   watching_.reset();
-  if (lane_ && !lane_->is_idle()) end_with("the group was destroyed on this rank");
+  if (unfinished_ > 0) end_with("the group was destroyed on this rank");
   lane_.reset();
+  const bool in_good_order = !cause() && std::uncaught_exceptions() == 0;
+  if (options_.ended && runner_ && in_good_order) options_.ended->keep(std::move(runner_));
 }
 
 void QueuedGroup::abort(const std::string& cause) {
@@ -88,6 +90,7 @@ WorkPtr QueuedGroup::submit(Collective collective) {
     run_at_once(job, *work);
     return work;
   }
+  ++unfinished_;
   lane_->push({std::move(job), work});
   return work;
 }
@@ -105,6 +108,11 @@ void QueuedGroup::run_at_once(const Job& job, Work& work) {
   work.finish(error);
 }
 
+void QueuedGroup::finish(const Issued& issued, const std::exception_ptr& error, std::int64_t bytes) {
+  --unfinished_;  // first: the caller may destroy the group as soon as it knows
+  issued.work->finish(error, bytes);
+}
+
 void QueuedGroup::run_one(const Issued& issued) {
   const Collective& collective = issued.job.collective;
   const char* what = distributed::name(collective.kind);
@@ -115,17 +123,17 @@ void QueuedGroup::run_one(const Issued& issued) {
     if (const auto aborted = cause()) throw TransportError(TransportError::Kind::aborted, -1, *aborted);
     if (options_.watch) options_.watch->note(name(), static_cast<std::int64_t>(sequence_), title);
     const std::int64_t bytes = runner_->run(issued.job, sequence_, Transport::Clock::now() + options_.timeout);
-    issued.work->finish(nullptr, bytes);
+    finish(issued, nullptr, bytes);
   } catch (const TransportError& error) {
     const std::exception_ptr failure = failure_of(error, title);
     runner_->forget();  // before the caller may free its memory
-    issued.work->finish(failure);
+    finish(issued, failure);
     return;
   } catch (...) {  // memory
     set_cause("this rank failed in " + title);
     runner_->abort();
     runner_->forget();
-    issued.work->finish(std::current_exception());
+    finish(issued, std::current_exception());
     return;
   }
   if (collective.kind != Kind::send && collective.kind != Kind::recv) ++sequence_;

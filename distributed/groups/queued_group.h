@@ -5,6 +5,7 @@
 // what it was about, and the watch knows who failed first. After a failure the group is of no more use.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -46,6 +47,7 @@ class QueuedGroup final : public ProcessGroup {
 
   void run_one(const Issued& issued);
   void run_at_once(const Job& job, Work& work);
+  void finish(const Issued& issued, const std::exception_ptr& error, std::int64_t bytes = 0);
   /// What the collective ends with; tells the watch, and aborts the group.
   std::exception_ptr failure_of(const TransportError& error, const std::string& title);
   std::string in_words_of(int peer) const;
@@ -57,7 +59,8 @@ class QueuedGroup final : public ProcessGroup {
   GroupOptions options_;
   std::unique_ptr<JobRunner> runner_;
   Duplicate duplicate_;
-  std::uint64_t sequence_ = 0;  // of the next collective; send and recv do not count
+  std::uint64_t sequence_ = 0;       // of the next collective; send and recv do not count
+  std::atomic<int> unfinished_ = 0;  // collectives whose work has not ended
 
   mutable std::mutex mutex_;
   std::optional<std::string> cause_;  // the group is aborted

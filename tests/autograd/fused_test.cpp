@@ -147,8 +147,8 @@ std::vector<FusedCase> fused_cases() {
   add_dropout_add_layer_norm(cases);
   add_batch_norm(cases);
   add_cross_entropy(cases);
-  add_linear_and_conv2d(cases);
   add_attention(cases);
+  add_linear_and_conv2d(cases);
   return cases;
 }
 

@@ -362,10 +362,26 @@ TEST(Watch, LeavingEndsWithAFailure) {
 TEST(Watch, LeavingNamesWhoDoesNotCome) {
   const auto store = std::make_shared<MemoryStore>();
   Watch zero(store, 0, 3, quick()), one(store, 1, 3, quick()), two(store, 2, 3, quick());
-  two.note("gradients", 0, "all_reduce of bucket 0");
+  for (Watch* watch : {&zero, &two}) watch->note("gradients", 0, "all_reduce of bucket 0");
   store->set(goodbye_key(1), "");
   TANDEM_EXPECT_ERROR(zero.leave(Milliseconds(300)),
                       "rank 2 did not come to the end within 0.3 s (last: all_reduce of bucket 0)");
+}
+
+TEST(Watch, LeavingWhileAnotherWaitsInACollectiveIsThisRanksFailure) {
+  const auto store = std::make_shared<MemoryStore>();
+  Watch zero(store, 0, 2, quick()), one(store, 1, 2, quick());
+  for (Watch* watch : {&zero, &one}) watch->note("gradients", 0, "all_reduce 0 of gradients");
+  one.note("gradients", 1, "send to rank 1 of gradients");  // not this rank's business
+  std::thread straggler([&] {
+    std::this_thread::sleep_for(Milliseconds(200));
+    one.note("gradients", 1, "all_reduce 1 of gradients");
+  });
+  const std::string cause = "rank 0 left before the end: rank 1 waits for it in all_reduce 1 of gradients";
+  TANDEM_EXPECT_ERROR(zero.leave(kLong), cause);
+  straggler.join();
+  EXPECT_TRUE(eventually([&] { return one.failure().has_value(); }));
+  EXPECT_EQ(one.failure()->cause, cause);
 }
 
 // The others close their connections as soon as all have said goodbye; who is slower must not call that a failure.

@@ -219,21 +219,56 @@ TEST(World, TheStoresEndEndsTheMeeting) {
   waiting.get();
 }
 
-TEST(World, EndingWithoutLeavingIsAFailure) {
+TEST(World, ItsEndLeaves) {
   const HeldPort port;
-  for (const int quitter : {0, 1}) {  // rank 0 serves
-    const auto errors = run_threads(3, [&](int rank) {
+  std::atomic<int> came = 0;
+  expect_all_empty(run_threads(3, [&](int rank) {
+    {
       World world(over_tcp(rank, 3, port.number()));
-      if (rank == quitter) return;
-      EXPECT_TRUE(eventually([&] { return world.watch().failure().has_value(); }));
-      EXPECT_EQ(world.watch().failure()->rank, quitter);
-      world.leave();
-    });
-    for (int rank = 0; rank < 3; ++rank) {
-      EXPECT_EQ(errors[static_cast<std::size_t>(rank)],
-                rank == quitter ? "" : fmt::format("rank {} left before the end", quitter));
+      const auto group = world.make_group("gradients");
+      group->all_reduce(core::Tensor::full({3}, 1.0))->wait();
+      if (rank == 2) std::this_thread::sleep_for(Milliseconds(100));
+      ++came;
     }
-  }
+    EXPECT_EQ(came, 3);
+  }));
+}
+
+// Whoever is done first ends its group while others still take part in the last collective.
+TEST(World, AGroupThatEndsCutsNobodyOff) {
+  const HeldPort port;
+  expect_all_empty(run_threads(3, [&](int rank) {
+    World world(over_tcp(rank, 3, port.number()));
+    for (int round = 0; round < 20; ++round) {
+      const core::Tensor numbers = core::Tensor::full({100000}, 1.0);
+      world.make_group("round " + std::to_string(round))->all_reduce(numbers)->wait();
+      EXPECT_EQ(numbers.to_vector<float>().back(), 3);
+    }
+  }));
+}
+
+// By its end, or by leave().
+TEST(World, LeavingWhileOthersWaitInACollectiveIsAFailure) {
+  const HeldPort port;
+  for (const int quitter : {0, 1})  // rank 0 serves
+    for (const bool calls_leave : {false, true}) {
+      const auto errors = run_threads(3, [&](int rank) {
+        World world(over_tcp(rank, 3, port.number()));
+        const auto group = world.make_group("gradients");
+        group->all_reduce(core::Tensor::full({3}, 1.0))->wait();
+        if (rank == quitter) return calls_leave ? world.leave() : void();
+        group->all_reduce(core::Tensor::full({3}, 1.0))->wait();
+      });
+      for (int rank = 0; rank < 3; ++rank) {
+        const std::string& error = errors[static_cast<std::size_t>(rank)];
+        if (rank == quitter && !calls_leave) {
+          EXPECT_EQ(error, "");  // it was printed
+          continue;
+        }
+        expect_contains(error, fmt::format("rank {} left before the end: rank ", quitter));
+        expect_contains(error, " waits for it in all_reduce 1 of gradients");
+      }
+    }
 }
 
 TEST(World, AnExceptionIsAFailure) {
