@@ -1,10 +1,10 @@
 // How a run under `launch` ends: failures, signals, restarts.
+#include <sys/stat.h>
+
 #include <memory>
 
-#include <sys/stat.h>
 #include "tandem/distributed/stores/tcp_store.h"
 #include "tandem/distributed/watch.h"
-
 #include "tests/tools/launch_process.h"
 
 namespace tandem::launch {

@@ -8,6 +8,7 @@
 #include "tools/launch/rank_environment.h"
 #include "tools/launch/rank_output.h"
 #include "tools/launch/verdict.h"
+#include "tools/process/repeats.h"
 
 namespace tandem::launch {
 namespace {
@@ -79,6 +80,15 @@ TEST(LaunchVerdict, of_an_interruption_the_ranks_know_more) {
 
 constexpr Escalation::Clock::time_point at(int seconds) {
   return Escalation::Clock::time_point(std::chrono::seconds(seconds));
+}
+
+TEST(Repeats, within_a_moment_count_once) {
+  using Wish = process::Repeats::Wish;
+  process::Repeats repeats;
+  EXPECT_EQ(repeats.take(at(10)), Wish::first);
+  EXPECT_EQ(repeats.take(at(10)), Wish::repeat);
+  EXPECT_EQ(repeats.take(at(11)), Wish::repeat);
+  EXPECT_EQ(repeats.take(at(12)), Wish::second);
 }
 
 TEST(LaunchEscalation, term_then_kill) {
