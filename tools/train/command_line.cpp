@@ -1,10 +1,12 @@
 #include "tools/train/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <set>
 
 #include "tandem/data/file.h"
 #include "tandem/data/safetensors_header.h"
+#include "tools/train/finished_run.h"
 #include "tools/train/setting_table.h"
 
 namespace tandem::train {
@@ -135,6 +137,13 @@ void read_config(const std::string& path, const std::vector<Flag>& flags, std::v
   settings.config_facts = read_facts(config);
 }
 
+void read_run(const std::string& run, const std::vector<Flag>& flags, std::vector<Setting>& table, Settings& settings) {
+  const std::string file = run + "/config.json";
+  if (!std::filesystem::exists(file)) fail_usage("--from {}: is no run folder of train, it has no config.json", run);
+  read_settings(file, load_config(file), table);
+  adopt_run(run, given(flags, "data"), settings);
+}
+
 void read_flags(const std::vector<Flag>& flags) {
   for (const auto& [setting, option] : flags) {
     if (option->count() == 0) continue;
@@ -168,10 +177,16 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
     fail_usage("{}", error.what());
   }
   check_no_extras(app, table);
+  if (const auto run = given(flags, "from")) read_run(*run, flags, table, settings);
   if (const auto path = given(flags, "config")) read_config(*path, flags, table, settings);
   read_flags(flags);
   resolve(settings);
   return settings;
+}
+
+void read_run(const std::string& run, Settings& settings) {
+  std::vector<Setting> table = setting_table(settings);
+  read_run(run, {}, table, settings);
 }
 
 nlohmann::ordered_json to_json(const Settings& settings) {

@@ -14,9 +14,9 @@ int train_main(int argc, char** argv, const RunHooks& hooks) {
   const auto fail = [](int code, const std::string& cause) { return fail_program("train", code, cause); };
   try {
     const auto settings = parse_command_line(argc, argv);
-    if (!settings) return 0;
+    if (!settings) return end_program("train");
     const int signal = run(*settings, hooks);
-    if (signal == 0) return 0;
+    if (signal == 0) return end_program("train");
     return fail(kSignal + signal, fmt::format("ended by signal {} ({})", signal, strsignal(signal)));
   } catch (const UsageError& error) {
     return fail(kWrongUsage, error.what());
