@@ -25,8 +25,9 @@ struct TextData {
   double unigram_entropy;                        ///< of the training part, nats
 };
 
-/// `test`, if given, is the test, and all of the corpus for training; else they are part_of(corpus, Split). Throws Error
-/// naming the corpus that has no text, and what its parts throw.
-TextData open_text_data(const TextCorpus& corpus, const TextDataOptions& options = {}, const TextCorpus* test = nullptr);
+/// `test`, if given, is the test, and all of the corpus for training; else they are part_of(corpus, Split). Throws
+/// Error naming the corpus that has no text, and what its parts throw.
+TextData open_text_data(const TextCorpus& corpus, const TextDataOptions& options = {},
+                        const TextCorpus* test = nullptr);
 
 }  // namespace tandem::data

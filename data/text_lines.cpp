@@ -6,9 +6,7 @@ namespace tandem::data {
 
 TextLines::TextLines(const std::vector<std::string>& lines, const std::vector<std::string>& names,
                      const WordPiece& tokenizer, const TextLinesOptions& options)
-    : options_(options),
-      special_(tokenizer.vocabulary().special()),
-      vocabulary_size_(tokenizer.vocabulary().size()) {
+    : options_(options), special_(tokenizer.vocabulary().special()), vocabulary_size_(tokenizer.vocabulary().size()) {
   for (std::size_t i = 0; i < lines.size(); ++i) {
     std::vector<std::int32_t> tokens{special_.cls};
     tokenizer.encode(lines[i], &tokens);

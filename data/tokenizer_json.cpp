@@ -126,8 +126,9 @@ WordOptions word_options(const Part& normalizer) {
 }
 
 json added_token(const Vocabulary& vocabulary, std::string_view token) {
-  return {{"id", *vocabulary.find(token)}, {"content", token}, {"single_word", false}, {"lstrip", false},
-          {"rstrip", false},               {"normalized", false}, {"special", true}};
+  return {
+      {"id", *vocabulary.find(token)}, {"content", token}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
+      {"normalized", false},           {"special", true}};
 }
 
 // [CLS] A [SEP], or [CLS] A [SEP] B [SEP].
@@ -162,7 +163,8 @@ TokenizerFile parse_tokenizer_json(std::string_view text, const std::string& sou
   normalizer.fixed("type", "BertNormalizer", /*needed=*/true);
   pre_tokenizer.fixed("type", "BertPreTokenizer", /*needed=*/true);
   const Part vocab = model.part("vocab");
-  TokenizerFile tokenizer{.vocabulary = Vocabulary(tokens_of(vocab), vocab.where() + " by id"), .words = word_options(normalizer)};
+  TokenizerFile tokenizer{.vocabulary = Vocabulary(tokens_of(vocab), vocab.where() + " by id"),
+                          .words = word_options(normalizer)};
   if (const json* added = file.find("added_tokens")) check_added_tokens(*added, tokenizer.vocabulary, source);
   return tokenizer;
 }
@@ -176,26 +178,25 @@ std::string to_tokenizer_json(const Vocabulary& vocabulary, const WordOptions& w
   for (std::int64_t number = 0; number < vocabulary.size(); ++number) vocab[vocabulary.token(number)] = number;
   json added = json::array();
   for (const std::string_view token : kSpecialTokens) added.push_back(added_token(vocabulary, token));
-  const json file{
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"padding", nullptr},
-      {"added_tokens", added},
-      {"normalizer",
-       {{"type", "BertNormalizer"},
-        {"clean_text", words.clean_text},
-        {"handle_chinese_chars", words.chinese_characters},
-        {"strip_accents", words.strip_accents},
-        {"lowercase", words.lower_case}}},
-      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-      {"post_processor", post_processor(vocabulary)},
-      {"decoder", {{"type", "WordPiece"}, {"prefix", kContinues}, {"cleanup", true}}},
-      {"model",
-       {{"type", "WordPiece"},
-        {"unk_token", "[UNK]"},
-        {"continuing_subword_prefix", kContinues},
-        {"max_input_chars_per_word", kLongestWord},
-        {"vocab", std::move(vocab)}}}};
+  const json file{{"version", "1.0"},
+                  {"truncation", nullptr},
+                  {"padding", nullptr},
+                  {"added_tokens", added},
+                  {"normalizer",
+                   {{"type", "BertNormalizer"},
+                    {"clean_text", words.clean_text},
+                    {"handle_chinese_chars", words.chinese_characters},
+                    {"strip_accents", words.strip_accents},
+                    {"lowercase", words.lower_case}}},
+                  {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                  {"post_processor", post_processor(vocabulary)},
+                  {"decoder", {{"type", "WordPiece"}, {"prefix", kContinues}, {"cleanup", true}}},
+                  {"model",
+                   {{"type", "WordPiece"},
+                    {"unk_token", "[UNK]"},
+                    {"continuing_subword_prefix", kContinues},
+                    {"max_input_chars_per_word", kLongestWord},
+                    {"vocab", std::move(vocab)}}}};
   return file.dump(2) + "\n";
 }
 

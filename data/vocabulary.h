@@ -38,7 +38,8 @@ class Vocabulary {
   /// Messages count tokens as lines from 1 and begin with `where`.
   explicit Vocabulary(std::vector<std::string> tokens, const std::string& where = "vocabulary");
 
-  /// Reads vocab.txt; lines may end with CR LF, and a byte order mark may stand before the first. Throws Error naming path and line.
+  /// Reads vocab.txt; lines may end with CR LF, and a byte order mark may stand before the first. Throws Error naming
+  /// path and line.
   static Vocabulary load(const std::filesystem::path& path);
   /// Writes vocab.txt whole or not at all.
   void save(const std::filesystem::path& path) const;

@@ -89,7 +89,8 @@ class WordWriter {
   }
 
   void add_decomposed(char32_t c) {
-    const bool apart = options_.chinese_characters && is_chinese(c);  // and its decomposition, which may be no such character
+    const bool apart =
+        options_.chinese_characters && is_chinese(c);  // and its decomposition, which may be no such character
     if (apart) finish();
     parts_.clear();
     decompose(c, &parts_);

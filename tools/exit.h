@@ -44,9 +44,9 @@ inline int fail_program(const char* program, int code, std::string cause) {
 inline int end_program(const char* program, int code = 0) {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  return fail_program(program, kFailed,
-                      fmt::format("standard output cannot be written{}{}", errno ? ": " : "",
-                                  errno ? std::strerror(errno) : ""));
+  return fail_program(
+      program, kFailed,
+      fmt::format("standard output cannot be written{}{}", errno ? ": " : "", errno ? std::strerror(errno) : ""));
 }
 
 /// The whole of a program without other ranks: runs `f`, and turns what it throws into the last line and the exit code.

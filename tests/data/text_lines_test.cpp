@@ -35,7 +35,9 @@ TEST(TextLines, FillsMasks) {
 }
 
 TEST(TextLines, LinesThatDoNotFit) {
-  EXPECT_EQ(testing::error_of([] { lines_of({"[MASK]", "w5"}, {}); }),
+  EXPECT_EQ(testing::error_of([] {
+              lines_of({"[MASK]", "w5"}, {});
+            }),
             "f, line 2: has no [MASK], which the model, a masked language model, could fill");
   EXPECT_EQ(testing::error_of([] { lines_of({"w5 w6 w7"}, {.longest = 4, .classes = 2}); }),
             "f, line 1: 5 tokens, the model takes 4; with --truncate lines are cut");

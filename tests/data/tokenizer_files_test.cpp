@@ -19,7 +19,8 @@ TEST(TokenizerFiles, WhatAFolderHas) {
 TEST(TokenizerFiles, SavesWhatItLoads) {
   const TemporaryFolder folder;
   const Vocabulary vocabulary = Vocabulary::load(folder.put("v.txt", kText));
-  for (const WordOptions& words : {kUncased, kCased, WordOptions{.strip_accents = false, .chinese_characters = false}}) {
+  for (const WordOptions& words :
+       {kUncased, kCased, WordOptions{.strip_accents = false, .chinese_characters = false}}) {
     save_tokenizer(folder.path(), {.vocabulary = vocabulary, .words = words});
     for (const char* name : {"tokenizer.json", "vocab.txt"}) {
       const TokenizerFile again = load_tokenizer(folder / name);
@@ -50,8 +51,9 @@ TEST(TokenizerFiles, WhatDoesNotAgree) {
   const Vocabulary vocabulary = Vocabulary::load(folder.put("vocab.txt", kText));
   const auto json = folder.put("tokenizer.json", to_tokenizer_json(vocabulary, kUncased));
   const std::string config = folder.put("tokenizer_config.json", R"({"do_lower_case": false})").string();
-  EXPECT_EQ(error_of([&] { load_tokenizer(json); }),
-            config + ": \"do_lower_case\" is false, but tokenizer.json says \"lowercase\": true; they must say the same");
+  EXPECT_EQ(
+      error_of([&] { load_tokenizer(json); }),
+      config + ": \"do_lower_case\" is false, but tokenizer.json says \"lowercase\": true; they must say the same");
   folder.put("tokenizer_config.json", R"({"do_lower_case": true})");
   EXPECT_EQ(error_of([&] { load_tokenizer(json, /*cased=*/true); }),
             json.string() + ": says \"lowercase\": true, so --cased does not fit it");

@@ -48,10 +48,9 @@ TEST(TokenizerJson, Switches) {
   file["normalizer"]["strip_accents"] = true;
   file["normalizer"]["handle_chinese_chars"] = false;
   file["normalizer"]["clean_text"] = false;
-  EXPECT_EQ(parse(file).words, (WordOptions{.lower_case = false,
-                                            .strip_accents = true,
-                                            .chinese_characters = false,
-                                            .clean_text = false}));
+  EXPECT_EQ(
+      parse(file).words,
+      (WordOptions{.lower_case = false, .strip_accents = true, .chinese_characters = false, .clean_text = false}));
 }
 
 TEST(TokenizerJson, WritesWhatItReads) {
@@ -93,12 +92,12 @@ TEST(TokenizerJson, OtherTokenizersAreNamed) {
 
 TEST(TokenizerJson, WrongIds) {
   const std::string needed = ", needed a whole number from 0 to 6, each once: there are 7 tokens";
-  for (const json& id : {json(7), json(-1), json(5.5), json("5"), json(1e300), json::array(), json(18446744073709551615u)})
+  for (const json& id :
+       {json(7), json(-1), json(5.5), json("5"), json(1e300), json::array(), json(18446744073709551615u)})
     expect_contains(error("/model/vocab/cat", id), "t.json, \"model\", \"vocab\": token \"cat\" has id ");
   expect_contains(error("/model/vocab/cat", 7), "has id 7" + needed);  // and none has 5: a hole
   EXPECT_EQ(error("/model/vocab/cat", 6), "t.json, \"model\", \"vocab\": tokens \"##s\" and \"cat\" have one id, 6");
-  EXPECT_EQ(error("/added_tokens/0/id", 3),
-            "t.json, \"added_tokens\": \"[MASK]\" has id 3, in the vocabulary 4");
+  EXPECT_EQ(error("/added_tokens/0/id", 3), "t.json, \"added_tokens\": \"[MASK]\" has id 3, in the vocabulary 4");
   EXPECT_EQ(error("/added_tokens/0/id", "x"),
             "t.json, \"added_tokens\": needed are \"content\", a string, and \"id\", a whole number");
 }
@@ -121,8 +120,7 @@ TEST(TokenizerJson, HostileFiles) {
   json file = bert();
   file["model"]["vocab"].erase("cat");
   file["model"]["vocab"]["a cat"] = 5;
-  EXPECT_EQ(error(file.dump()),
-            "t.json, \"model\", \"vocab\" by id, line 6: a token holds white space or a NUL byte");
+  EXPECT_EQ(error(file.dump()), "t.json, \"model\", \"vocab\" by id, line 6: a token holds white space or a NUL byte");
   const TemporaryFolder folder;
   folder.put("huge.json", "");
   std::filesystem::resize_file(folder / "huge.json", (64 << 20) + 1);

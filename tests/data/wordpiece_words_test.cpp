@@ -37,32 +37,40 @@ TEST(WordPieceWords, EachSwitchAlone) {
       "e\uac00\u1e9e\uf900!";
   const std::vector<std::pair<WordOptions, std::string>> expected{
       {{true, true, true, true}, "eai \u4e2d \u6587 b abcde\u1100\u1161\u00df \u8c48 ! "},
-      {{true, true, true, false}, "eai \u4e2d \u6587 b a\u200bb c d\ufffd\x01"
+      {{true, true, true, false},
+       "eai \u4e2d \u6587 b a\u200bb c d\ufffd\x01"
        "e\u1100\u1161\u00df \u8c48 ! "},
       {{true, true, false, true}, "eai \u4e2d\u6587b abcde\u1100\u1161\u00df\u8c48 ! "},
-      {{true, true, false, false}, "eai \u4e2d\u6587b a\u200bb c d\ufffd\x01"
+      {{true, true, false, false},
+       "eai \u4e2d\u6587b a\u200bb c d\ufffd\x01"
        "e\u1100\u1161\u00df\u8c48 ! "},
       {{true, false, true, true}, "\u00e9a\u0301i\u0307 \u4e2d \u6587 b abcde\uac00\u00df \uf900 ! "},
-      {{true, false, true, false}, "\u00e9a\u0301i\u0307 \u4e2d \u6587 b a\u200bb c d\ufffd\x01"
+      {{true, false, true, false},
+       "\u00e9a\u0301i\u0307 \u4e2d \u6587 b a\u200bb c d\ufffd\x01"
        "e\uac00\u00df \uf900 ! "},
       {{true, false, false, true}, "\u00e9a\u0301i\u0307 \u4e2d\u6587b abcde\uac00\u00df\uf900 ! "},
-      {{true, false, false, false}, "\u00e9a\u0301i\u0307 \u4e2d\u6587b a\u200bb c d\ufffd\x01"
+      {{true, false, false, false},
+       "\u00e9a\u0301i\u0307 \u4e2d\u6587b a\u200bb c d\ufffd\x01"
        "e\uac00\u00df\uf900 ! "},
       {{false, true, true, true}, "EaI \u4e2d \u6587 b ABCDe\u1100\u1161\u1e9e \u8c48 ! "},
-      {{false, true, true, false}, "EaI \u4e2d \u6587 b A\u200bB C D\ufffd\x01"
+      {{false, true, true, false},
+       "EaI \u4e2d \u6587 b A\u200bB C D\ufffd\x01"
        "e\u1100\u1161\u1e9e \u8c48 ! "},
       {{false, true, false, true}, "EaI \u4e2d\u6587b ABCDe\u1100\u1161\u1e9e\u8c48 ! "},
-      {{false, true, false, false}, "EaI \u4e2d\u6587b A\u200bB C D\ufffd\x01"
+      {{false, true, false, false},
+       "EaI \u4e2d\u6587b A\u200bB C D\ufffd\x01"
        "e\u1100\u1161\u1e9e\u8c48 ! "},
       {{false, false, true, true}, "\u00c9a\u0301\u0130 \u4e2d \u6587 b ABCDe\uac00\u1e9e \uf900 ! "},
-      {{false, false, true, false}, "\u00c9a\u0301\u0130 \u4e2d \u6587 b A\u200bB C D\ufffd\x01"
+      {{false, false, true, false},
+       "\u00c9a\u0301\u0130 \u4e2d \u6587 b A\u200bB C D\ufffd\x01"
        "e\uac00\u1e9e \uf900 ! "},
       {{false, false, false, true}, "\u00c9a\u0301\u0130 \u4e2d\u6587b ABCDe\uac00\u1e9e\uf900 ! "},
-      {{false, false, false, false}, "\u00c9a\u0301\u0130 \u4e2d\u6587b A\u200bB C D\ufffd\x01"
+      {{false, false, false, false},
+       "\u00c9a\u0301\u0130 \u4e2d\u6587b A\u200bB C D\ufffd\x01"
        "e\uac00\u1e9e\uf900 ! "}};
   for (const auto& [options, its_words] : expected)
-    EXPECT_EQ(words(text, options), its_words) << options.lower_case << options.strip_accents
-                                               << options.chinese_characters << options.clean_text;
+    EXPECT_EQ(words(text, options), its_words)
+        << options.lower_case << options.strip_accents << options.chinese_characters << options.clean_text;
 }
 
 TEST(WordPieceWords, LowerCaseStripsAccents) {

@@ -38,8 +38,9 @@ class PredictTest : public TrainTest {
   }
 
   void pre_train() const {
-    train_well("--model bert --model-config small.json --data text:corpus.txt --seq-length 12 --batch-size 8 --epochs 12 "
-               "--lr 0.02 --dropout 0 --threads 1 --progress none --out run --metrics m");
+    train_well(
+        "--model bert --model-config small.json --data text:corpus.txt --seq-length 12 --batch-size 8 --epochs 12 "
+        "--lr 0.02 --dropout 0 --threads 1 --progress none --out run --metrics m");
   }
 };
 
@@ -53,8 +54,9 @@ TEST_F(PredictTest, a_run_is_evaluated_by_its_folder_alone) {
   // What one run wrote is not written again, and its weights can be had.
   train_well("--eval-only --from run --threads 1 --progress none --batch-size 3 --save-weights w --save-model saved");
   EXPECT_TRUE(fs::exists(folder_ / "saved/tokenizer.json"));
-  train_well("--model bert --init-weights saved --eval-only --data text:corpus.txt --seq-length 12 --threads 1 "
-             "--progress none --metrics again");
+  train_well(
+      "--model bert --init-weights saved --eval-only --data text:corpus.txt --seq-length 12 --threads 1 "
+      "--progress none --metrics again");
   EXPECT_NEAR(metrics("again").front().at("eval_loss").get<double>(), expected, 1e-6);
 }
 
@@ -98,7 +100,8 @@ TEST_F(PredictTest, fills_masks) {
   expect_error("--from run none.txt", 1,
                "none.txt, line 1: has no [MASK], which the model, a masked language model, could fill");
   write("long.txt", "the cat sat on the mat the cat sat on the mat [MASK]\n");
-  expect_error("--from run long.txt", 1, "long.txt, line 1: 15 tokens, the model takes 12; with --truncate lines are cut");
+  expect_error("--from run long.txt", 1,
+               "long.txt, line 1: 15 tokens, the model takes 12; with --truncate lines are cut");
   // As a folder of Hugging Face's, the same.
   train_well("--eval-only --from run --threads 1 --progress none --save-model saved");
   EXPECT_EQ(predict("--weights saved lines.txt --top 2 --threads 1"),
@@ -106,8 +109,9 @@ TEST_F(PredictTest, fills_masks) {
 }
 
 TEST_F(PredictTest, classifies_lines) {
-  train_well("--model bert --model-config small.json --data text:corpus.txt --seq-length 12 --steps 1 --eval-every 0 "
-             "--threads 1 --progress none --save-model words");
+  train_well(
+      "--model bert --model-config small.json --data text:corpus.txt --seq-length 12 --steps 1 --eval-every 0 "
+      "--threads 1 --progress none --save-model words");
   std::vector<std::int64_t> ids, labels;
   const std::string config = R"({"id2label": {"0": "bad, or so", "1": "good"}, )";
   write("two.json", config + read_text(folder_ / "small.json").substr(1));
@@ -116,10 +120,11 @@ TEST_F(PredictTest, classifies_lines) {
       ids.push_back(token);
     labels.push_back(row % 2);
   }
-  data::save_safetensors(path("rows.safetensors"), {{"input_ids", core::Tensor::from(ids, {16, 3})},
-                                                    {"labels", core::Tensor::from(labels)}});
-  train_well("--model bert --model-config two.json --data tensors:rows.safetensors --batch-size 8 --epochs 30 --lr 0.01 "
-             "--dropout 0 --threads 1 --progress none --out run");
+  data::save_safetensors(path("rows.safetensors"),
+                         {{"input_ids", core::Tensor::from(ids, {16, 3})}, {"labels", core::Tensor::from(labels)}});
+  train_well(
+      "--model bert --model-config two.json --data tensors:rows.safetensors --batch-size 8 --epochs 30 --lr 0.01 "
+      "--dropout 0 --threads 1 --progress none --out run");
   write("lines.txt", "the cat\nsat on\nmat\n");
   const std::string words = " --vocab words/tokenizer.json --threads 1 ";
   expect_error("--from run lines.txt", 2, "--vocab is needed: run has no words (tokenizer.json)");
@@ -140,13 +145,15 @@ TEST_F(PredictTest, classifies_lines) {
 TEST_F(PredictTest, classes_of_images_are_those_of_the_runs_own_evaluation) {
   data::GoldenImages golden;
   for (const std::string split : {"train", "val"})
-    for (const auto& [label, kind] : {std::pair{"a, dog", "photo"}, {"a, dog", "420"}, {"cat", "grey"}, {"cat", "cmyk"}}) {
+    for (const auto& [label, kind] :
+         {std::pair{"a, dog", "photo"}, {"a, dog", "420"}, {"cat", "grey"}, {"cat", "cmyk"}}) {
       fs::create_directories(folder_ / "data" / split / label);
       std::ofstream(folder_ / "data" / split / label / (std::string(kind) + ".jpg"), std::ios::binary)
           << golden.file(kind);
     }
-  train_well("--model resnet18 --data imagefolder:data --image-size 32 --threads 1 --batch-size 2 --progress none "
-             "--steps 3 --out run --save-weights w --save-outputs o");
+  train_well(
+      "--model resnet18 --data imagefolder:data --image-size 32 --threads 1 --batch-size 2 --progress none "
+      "--steps 3 --out run --save-weights w --save-outputs o");
   predict("--from run data/val --threads 1 --batch-size 2 -o p.safetensors");
   const auto expected = data::load_safetensors(path("o")).at("output").to_vector<float>();
   const auto logits = data::load_safetensors(path("p.safetensors")).at("logits").to_vector<float>();
@@ -170,8 +177,9 @@ TEST_F(PredictTest, classes_of_images_are_those_of_the_runs_own_evaluation) {
 
 TEST_F(PredictTest, paths_need_not_be_utf_8_and_output_must_arrive) {
   fs::rename(folder_ / "corpus.txt", folder_ / "c\xe9.txt");
-  train_well("--model bert --model-config small.json --data 'text:c\xe9.txt' --seq-length 12 --steps 1 --threads 1 "
-             "--progress none --out 'run\xe9'");
+  train_well(
+      "--model bert --model-config small.json --data 'text:c\xe9.txt' --seq-length 12 --steps 1 --threads 1 "
+      "--progress none --out 'run\xe9'");
   const auto config = nlohmann::json::parse(read_text(folder_ / "run\xe9/config.json"));
   EXPECT_EQ(config.at("data").dump(), R"({"bytes":"746578743a63e92e747874"})");
   train_well("--eval-only --from 'run\xe9' --threads 1 --progress none");
@@ -185,8 +193,9 @@ TEST_F(PredictTest, paths_need_not_be_utf_8_and_output_must_arrive) {
 
 TEST_F(PredictTest, a_text_of_its_own_for_the_evaluation) {
   write("other.txt", "the cat sat\n\nthe mat\n");
-  const std::string common = "--model bert --model-config small.json --seq-length 12 --threads 1 --progress none "
-                             "--data text:corpus.txt --steps 1 --eval-every 0 ";
+  const std::string common =
+      "--model bert --model-config small.json --seq-length 12 --threads 1 --progress none "
+      "--data text:corpus.txt --steps 1 --eval-every 0 ";
   const std::string own = train_well(common + "--eval-data other.txt").output, split = train_well(common).output;
   EXPECT_NE(own.find("and 1 test samples"), std::string::npos) << own;
   EXPECT_NE(own.find("1 test samples: their loss says little; --eval-data takes a text of its own"), std::string::npos);

@@ -25,8 +25,10 @@ class TrainPretrained : public TrainTest {
     return metrics("m").front().at("eval_loss");
   }
   void save_model(const std::string& more) const {
-    train_well("--model bert --model-config small.json --batch-size 8 --epochs 6 --lr 0.02 --save-model saved "
-               "--eval-every 0 " + on("corpus.txt") + more);
+    train_well(
+        "--model bert --model-config small.json --batch-size 8 --epochs 6 --lr 0.02 --save-model saved "
+        "--eval-every 0 " +
+        on("corpus.txt") + more);
   }
 
   static constexpr const char* kSaved = "--model bert --init-weights saved --eval-only ";
@@ -64,9 +66,10 @@ TEST_F(TrainPretrained, a_file_of_weights_knows_its_words) {
                  "--init-weights w: was trained with another vocabulary than the one that --data text:other.txt gives");
   const data::TensorMap weights = data::load_safetensors(path("w"));
   data::save_safetensors(path("bare"), {weights.begin(), weights.end()});
-  expect_failure(model + on("corpus.txt") + "--eval-only --init-weights bare", 1,
-                 "--init-weights bare: does not say which words its embeddings are, and --data text:corpus.txt would be "
-                 "cut by a new vocabulary: give --vocab");
+  expect_failure(
+      model + on("corpus.txt") + "--eval-only --init-weights bare", 1,
+      "--init-weights bare: does not say which words its embeddings are, and --data text:corpus.txt would be "
+      "cut by a new vocabulary: give --vocab");
 }
 
 TEST_F(TrainPretrained, sizes_are_the_folders) {

@@ -110,7 +110,8 @@ std::string read_text(const std::string& input) {
 
 Inputs open_lines(const Options& options, bool classifies) {
   const train::Settings& s = options.settings;
-  if (!s.vocab) fail_usage("--vocab is needed: {} has no words (tokenizer.json)", options.from.value_or(*options.weights));
+  if (!s.vocab)
+    fail_usage("--vocab is needed: {} has no words (tokenizer.json)", options.from.value_or(*options.weights));
   data::TokenizerFile file = data::load_tokenizer(*s.vocab, s.cased);
   std::vector<std::string> lines, places;
   for (const std::string& input : options.inputs) {
@@ -118,7 +119,8 @@ Inputs open_lines(const Options& options, bool classifies) {
     core::for_each_line(text, [&](std::string_view line) {
       if (line.ends_with('\r')) line.remove_suffix(1);
       places.push_back(fmt::format("{}, line {}", input, lines.size() + 1));
-      if (const auto at = data::find_invalid_utf8(line)) core::fail("{}: is not UTF-8 at its byte {}", places.back(), *at);
+      if (const auto at = data::find_invalid_utf8(line))
+        core::fail("{}: is not UTF-8 at its byte {}", places.back(), *at);
       lines.emplace_back(line);
     });
   }

@@ -11,9 +11,9 @@ namespace tandem::predict {
 
 struct Inputs {
   train::DataSource data;
-  std::vector<std::string> names;       ///< of each sample: its path, or its line
-  std::vector<std::int64_t> rows;       ///< of logits of each sample: 1, or its [MASK]s
-  bool fills_masks = false;             ///< rows are words, by the tokenizer's numbers
+  std::vector<std::string> names;  ///< of each sample: its path, or its line
+  std::vector<std::int64_t> rows;  ///< of logits of each sample: 1, or its [MASK]s
+  bool fills_masks = false;        ///< rows are words, by the tokenizer's numbers
 };
 
 /// Images as the run's own evaluation reads them, or lines. `classifies_text` says what a BERT does with those. Throws

@@ -1,8 +1,8 @@
 #include "tools/predict/options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <CLI/CLI.hpp>
 
 #include "tandem/data/tokenizer_files.h"
 #include "tools/train/command_line.h"
@@ -67,7 +67,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+    std::fputs(app.help().c_str(), stdout);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     fail_usage("{} (see --help)", error.what());

@@ -75,13 +75,16 @@ void run(const Options& options) {
   }
   if (options.vocabulary.empty()) fail_usage("--vocab is needed, or --learn, or --output words");
   data::TokenizerFile file = data::load_tokenizer(options.vocabulary, options.cased);
-  const data::WordPiece tokenizer(std::move(file.vocabulary), {.words = file.words, .special_in_text = options.special});
+  const data::WordPiece tokenizer(std::move(file.vocabulary),
+                                  {.words = file.words, .special_in_text = options.special});
   print(pieces_of(data::read_file(options.file), tokenizer, options.output == Output::ids));
 }
 
 void add_options(CLI::App& app, Options& options) {
   app.add_option("FILE", options.file, "text, in UTF-8; with --learn also the word wordnet")->required();
-  CLI::Option* vocabulary = app.add_option("--vocab", options.vocabulary, "vocab.txt, one token a line, or a tokenizer.json; a tokenizer_config.json beside it counts, too");
+  CLI::Option* vocabulary =
+      app.add_option("--vocab", options.vocabulary,
+                     "vocab.txt, one token a line, or a tokenizer.json; a tokenizer_config.json beside it counts, too");
   CLI::Option* output =
       app.add_option("--output", options.output, "ids, tokens, or words before they are cut into pieces")
           ->transform(CLI::CheckedTransformer(std::map<std::string, Output>{

@@ -165,7 +165,7 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+    std::fputs(app.help().c_str(), stdout);
     return std::nullopt;
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string_view text = error.what();  // begins with the flag

@@ -15,10 +15,10 @@ namespace tandem::train {
 
 struct DataSource {
   std::shared_ptr<const data::Dataset> train, test;
-  bool shuffle = true;                              ///< the training samples, anew each epoch
+  bool shuffle = true;                                ///< the training samples, anew each epoch
   std::vector<std::string> class_names = {};          ///< by number; empty if nobody has said
   std::optional<data::TokenizerFile> tokenizer = {};  ///< of text that was tokenized here
-  std::optional<double> unigram_entropy = {};       ///< of its training part, nats: the loss of who knows no context
+  std::optional<double> unigram_entropy = {};         ///< of its training part, nats: the loss of who knows no context
   /// A hash of what samples mean: the vocabulary, and a few training samples as a model gets them. Ranks must have the
   /// same, and a run that goes on.
   std::string fingerprint = {};

@@ -84,9 +84,10 @@ void warn_of_few_samples(const Settings& settings, int ranks, const DataSource& 
   constexpr std::int64_t kFewUpdates = 10, kFewTests = 20;
   const std::int64_t samples = data.train->size(), batch = settings.batch_size * ranks;
   if (!settings.eval_only && samples / kFewUpdates < batch)
-    row("few", fmt::format("{} training samples, {} of them a step: a smaller --batch-size or --seq-length makes more steps "
-                           "of an epoch",
-                           with_commas(samples), with_commas(std::min(batch, samples))));
+    row("few",
+        fmt::format("{} training samples, {} of them a step: a smaller --batch-size or --seq-length makes more steps "
+                    "of an epoch",
+                    with_commas(samples), with_commas(std::min(batch, samples))));
   if (data.test->size() < kFewTests)
     row("few", fmt::format("{} test samples: their loss says little; --eval-data takes a text of its own",
                            with_commas(data.test->size())));

@@ -81,7 +81,9 @@ void save_vocabulary(const fs::path& folder, const Settings& settings, const Dat
 void check_config(const Settings& settings) {
   const auto file = file_in_folder(settings.init_weights, kConfigFile);
   if (!file) return;
-  const auto parsed = [](const models::BertConfig& config) { return nlohmann::json::parse(models::to_json(config, "")); };
+  const auto parsed = [](const models::BertConfig& config) {
+    return nlohmann::json::parse(models::to_json(config, ""));
+  };
   const auto theirs = parsed(models::parse_bert_config(data::read_file(*file), *file));
   const auto ours = parsed(bert_config_of(settings));
   for (const char* key : {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
@@ -99,8 +101,9 @@ void check_vocabulary(const Settings& settings, const DataSource& data, const da
   if (!known) return;
   const auto said = metadata.find(kVocabularyKey);
   if (said == metadata.end() && !settings.vocab)
-    core::fail("does not say which words its embeddings are, and --data {} would be cut by a new vocabulary: give --vocab",
-               *settings.data);
+    core::fail(
+        "does not say which words its embeddings are, and --data {} would be cut by a new vocabulary: give --vocab",
+        *settings.data);
   if (said != metadata.end() && said->second != *known)
     core::fail("was trained with another vocabulary than {}",
                settings.vocab ? "--vocab " + *settings.vocab : "the one that --data " + *settings.data + " gives");

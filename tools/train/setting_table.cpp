@@ -9,8 +9,8 @@
 
 #include "tandem/models/bert_config.h"
 #include "tandem/models/model_zoo.h"
-#include "tools/train/text_json.h"
 #include "tools/train/near_names.h"
+#include "tools/train/text_json.h"
 
 namespace tandem::train {
 namespace {
@@ -186,9 +186,11 @@ void add_model_and_length(Table& table, Settings& s) {
   table.row("image-size", s.image_size, between(1, 4096),
             "Height and width of images from imagefolder or synthetic [224]");
   table.row("seq-length", s.seq_length, between(2, 1 << 20), "Tokens of a sample of text [128]");
-  table.row("vocab", s.vocab, path("a file"), "BERT's words: vocab.txt or tokenizer.json [of a folder as --init-weights; else learned from the text]");
-  table.row("eval-data", s.eval_data, path("a file"),
-            "Text to evaluate on, a sentence a line; all of --data is for training then [each 50th document of --data]");
+  table.row("vocab", s.vocab, path("a file"),
+            "BERT's words: vocab.txt or tokenizer.json [of a folder as --init-weights; else learned from the text]");
+  table.row(
+      "eval-data", s.eval_data, path("a file"),
+      "Text to evaluate on, a sentence a line; all of --data is for training then [each 50th document of --data]");
   table.row("cased", s.cased, on_or_off(), "The vocabulary tells upper from lower case, and accents");
   table.row("sentence-pairs", s.sentence_pairs, on_or_off(),
             "Samples are two sentences; BERT also tells whether the second follows the first");
@@ -291,16 +293,18 @@ void add_files(Table& table, Settings& s) {
       "classifier for another number of classes is begun anew");
   table
       .row("from", s.from, path("a folder"),
-           "With --eval-only: settings, newest checkpoint and classes of the run in this folder, which --out made; other "
+           "With --eval-only: settings, newest checkpoint and classes of the run in this folder, which --out made; "
+           "other "
            "flags win")
       .is_of_one_call = true;
   table.row("freeze", s.freeze, any_text("names of parameters or modules, with commas between"),
             "Parameters that are not trained, by their names or their modules', e.g. conv1,bn1,layer* (* is any text); "
             "batch norms among them keep their statistics");
   table.row("save-weights", s.save_weights, output("a file"), "Weights at the end, with the names of the classes");
-  table.row("save-model", s.save_model, output("a folder"),
-            "A BERT as Hugging Face's from_pretrained takes it: config.json, model.safetensors, tokenizer.json, vocab.txt, "
-            "tokenizer_config.json");
+  table.row(
+      "save-model", s.save_model, output("a folder"),
+      "A BERT as Hugging Face's from_pretrained takes it: config.json, model.safetensors, tokenizer.json, vocab.txt, "
+      "tokenizer_config.json");
   table.row("save-grads", s.save_grads, output("a file"), "Gradients of the last update, as the optimizer got them");
   table.row("eval-only", s.eval_only, on_or_off(), "Only evaluate, on the test data");
   table.row("save-outputs", s.save_outputs, output("a file"),

@@ -100,8 +100,7 @@ void resolve_text(Settings& s) {
   if (is_corpus && !s.vocab && s.init_weights) s.vocab = vocabulary_of_weights(*s.init_weights);
   if (is_corpus && s.vocab) s.cased = !data::load_tokenizer(*s.vocab, s.cased).words.lower_case;
   if (s.vocab && !is_corpus) fail_usage("--vocab is for --data text and wordnet, not for --data {}", *s.data);
-  if (s.eval_data && !is_corpus)
-    fail_usage("--eval-data is for --data text and wordnet, not for --data {}", *s.data);
+  if (s.eval_data && !is_corpus) fail_usage("--eval-data is for --data text and wordnet, not for --data {}", *s.data);
   if (s.cased && !is_corpus) fail_usage("--cased is for --data text and wordnet, not for --data {}", *s.data);
 }
 
@@ -165,7 +164,8 @@ std::vector<std::pair<const char*, std::string>> files_of(const Settings& s) {
   add("--save-grads", s.save_grads);
   add("--save-outputs", s.save_outputs);
   if (s.save_model)
-    for (const char* name : {kConfigFile, kWeightsFile, data::kVocabularyFile, data::kTokenizerFile, data::kTokenizerConfigFile})
+    for (const char* name :
+         {kConfigFile, kWeightsFile, data::kVocabularyFile, data::kTokenizerFile, data::kTokenizerConfigFile})
       files.emplace_back("--save-model", *s.save_model + "/" + name);
   if (s.out)
     for (const char* name : {"config.json", "metrics.jsonl"}) files.emplace_back("--out", *s.out + "/" + name);
