@@ -42,8 +42,11 @@ void normalize(const core::Tensor& image, bool mirrored, const std::array<PixelT
 }  // namespace
 
 ImageFolder::ImageFolder(const std::filesystem::path& folder, Split split, const ImageFolderOptions& options)
+    : ImageFolder(list_image_files(folder, split), options) {}
+
+ImageFolder::ImageFolder(ImageFiles images, const ImageFolderOptions& options)
     : options_(checked(options)),
-      images_(list_image_files(folder, split)),
+      images_(std::move(images)),
       tables_{PixelTable(options.normalization[0]), PixelTable(options.normalization[1]),
               PixelTable(options.normalization[2])} {}
 

@@ -31,6 +31,8 @@ class ImageFolder final : public LabelledDataset {
  public:
   /// Throws Error as list_image_files() does, and for options that make no sense. A damaged file is an Error of read().
   ImageFolder(const std::filesystem::path& folder, Split split, const ImageFolderOptions& options = {});
+  /// Of files that are listed already.
+  ImageFolder(ImageFiles images, const ImageFolderOptions& options);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(images_.files.size()); }
   core::Shape sample_shape() const override { return {3, options_.image_size, options_.image_size}; }

@@ -21,11 +21,13 @@ struct TextDataOptions {
 
 struct TextData {
   WordPiece tokenizer;
-  std::unique_ptr<MaskedLmDataset> train, test;  ///< of part_of(corpus, Split); both with the same options
+  std::unique_ptr<MaskedLmDataset> train, test;  ///< both with the same options
   double unigram_entropy;                        ///< of the training part, nats
 };
 
-/// Throws Error naming the corpus where it has no text, and what its parts throw.
-TextData open_text_data(const TextCorpus& corpus, const TextDataOptions& options = {});
+/// `test`, if given, is the test, and all of the corpus for training; else they are part_of(corpus, Split). Throws
+/// Error naming the corpus that has no text, and what its parts throw.
+TextData open_text_data(const TextCorpus& corpus, const TextDataOptions& options = {},
+                        const TextCorpus* test = nullptr);
 
 }  // namespace tandem::data

@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -34,6 +38,30 @@ inline int fail_program(const char* program, int code, std::string cause) {
   const std::string line = fmt::format("{}: error: {}\n", program, cause);
   std::fputs(line.c_str(), stderr);  // unlike fmt::print it does not throw where stderr is closed
   return code;
+}
+
+/// The end of a program that has done what it was asked for: `code`, but kFailed if what it printed did not arrive.
+inline int end_program(const char* program, int code = 0) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  return fail_program(
+      program, kFailed,
+      fmt::format("standard output cannot be written{}{}", errno ? ": " : "", errno ? std::strerror(errno) : ""));
+}
+
+/// The whole of a program without other ranks: runs `f`, and turns what it throws into the last line and the exit code.
+template <class F>
+int run_program(const char* program, F&& f) {
+  try {
+    f();
+    return end_program(program);
+  } catch (const UsageError& error) {
+    return fail_program(program, kWrongUsage, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail_program(program, kFailed, "out of memory");
+  } catch (const std::exception& error) {
+    return fail_program(program, kFailed, error.what());
+  }
 }
 
 }  // namespace tandem

@@ -17,9 +17,9 @@ int main(int argc, char** argv) {
   tandem::bench::add_allreduce(app);
   try {
     app.parse(argc, argv);
-    return 0;
+    return tandem::end_program("bench");
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    return tandem::end_program("bench", app.exit(help));
   } catch (const CLI::ParseError& error) {
     return tandem::fail_program("bench", tandem::kWrongUsage, error.what());
   } catch (const std::exception& error) {

@@ -38,7 +38,7 @@ void print_settings(const std::vector<std::pair<std::string, std::string>>& sett
 }
 
 void write_json(const std::string& path, const Json& json) {
-  if (!path.empty()) data::write_file_atomically(path, json.dump(2) + "\n");
+  if (!path.empty()) data::write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 double median(std::vector<double> values) {

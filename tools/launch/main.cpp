@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   const auto fail = [](int code, const std::exception& error) { return fail_program("launch", code, error.what()); };
   try {
     const auto options = launch::parse_command_line(argc, argv);
-    return options ? launch::launch(*options) : 0;
+    return end_program("launch", options ? launch::launch(*options) : 0);
   } catch (const UsageError& error) {
     return fail(kWrongUsage, error);
   } catch (const std::exception& error) {

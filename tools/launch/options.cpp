@@ -143,7 +143,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   try {
     app.parse(own, argv);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+    std::fputs(app.help().c_str(), stdout);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     fail_usage("{}", error.what());

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <exception>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,10 +29,7 @@ struct Options {
   const data::WordOptions& words() const { return cased ? data::kCased : data::kUncased; }
 };
 
-void print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    core::fail("the output cannot be written");
-}
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 std::string words_of(const std::string& text, const data::WordOptions& options) {
   std::string out, words;
@@ -123,12 +119,7 @@ std::optional<Options> parse_command_line(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace tandem;
-  try {
+  return run_program("tokenize", [&] {
     if (const auto options = parse_command_line(argc, argv)) run(*options);
-    return 0;
-  } catch (const UsageError& error) {
-    return fail_program("tokenize", kWrongUsage, error.what());
-  } catch (const std::exception& error) {
-    return fail_program("tokenize", kFailed, error.what());
-  }
+  });
 }

@@ -1,10 +1,12 @@
 #include "tools/train/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <set>
 
 #include "tandem/data/file.h"
 #include "tandem/data/safetensors_header.h"
+#include "tools/train/finished_run.h"
 #include "tools/train/setting_table.h"
 
 namespace tandem::train {
@@ -13,7 +15,8 @@ namespace {
 constexpr const char* kDescription =
     "Trains a network: one rank of a run. Alone, or with others under launch, torchrun, mpirun, srun, or by hand.\n"
     "A step is one update, computed from accumulation-steps micro-steps of batch-size samples on each rank.\n"
-    "INT, TERM, HUP, USR1 and USR2 stop all ranks after the same update, with a checkpoint if the run keeps any; a later\n"
+    "INT, TERM, HUP, USR1 and USR2 stop all ranks after the same update, with a checkpoint if the run keeps any; a "
+    "later\n"
     "second one ends at once.\n"
     "Exit codes: 0 done, 1 failed (the last line on stderr says why), 2 wrong usage, 3 another rank failed, 128 + N "
     "ended by signal N.";
@@ -137,6 +140,13 @@ void read_config(const std::string& path, const std::vector<Flag>& flags, std::v
   settings.config_facts = read_facts(config);
 }
 
+void read_run(const std::string& run, const std::vector<Flag>& flags, std::vector<Setting>& table, Settings& settings) {
+  const std::string file = run + "/config.json";
+  if (!std::filesystem::exists(file)) fail_usage("--from {}: is no run folder of train, it has no config.json", run);
+  read_settings(file, load_config(file), table);
+  adopt_run(run, given(flags, "data"), settings);
+}
+
 void read_flags(const std::vector<Flag>& flags) {
   for (const auto& [setting, option] : flags) {
     if (option->count() == 0) continue;
@@ -158,7 +168,7 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+    std::fputs(app.help().c_str(), stdout);
     return std::nullopt;
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string_view text = error.what();  // begins with the flag
@@ -170,10 +180,16 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
     fail_usage("{}", error.what());
   }
   check_no_extras(app, table);
+  if (const auto run = given(flags, "from")) read_run(*run, flags, table, settings);
   if (const auto path = given(flags, "config")) read_config(*path, flags, table, settings);
   read_flags(flags);
   resolve(settings);
   return settings;
+}
+
+void read_run(const std::string& run, Settings& settings) {
+  std::vector<Setting> table = setting_table(settings);
+  read_run(run, {}, table, settings);
 }
 
 nlohmann::ordered_json to_json(const Settings& settings) {

@@ -14,6 +14,10 @@ namespace tandem::train {
 /// Throws UsageError of one line: the flag, its value, what is allowed.
 std::optional<Settings> parse_command_line(int argc, const char* const* argv);
 
+/// The settings of the run in a folder that --out made, for a call that uses its weights; not resolved
+/// (finished_run.h). Throws UsageError if it is no such folder.
+void read_run(const std::string& run, Settings& settings);
+
 // In config.json beside the settings:
 /// Where the run writes, by the flags' names. --config reads them only if the call goes on with that run, by --resume.
 inline constexpr const char* kOutputs = "outputs";

@@ -77,7 +77,10 @@ DataSource open_text(const Settings& settings, const data::TextCorpus& corpus) {
     options.vocabulary = std::move(given.vocabulary);
     options.words = given.words;
   }
-  data::TextData text = naming_data(settings, [&] { return data::open_text_data(corpus, options); });
+  std::optional<data::TextCorpus> test;
+  if (settings.eval_data) test = data::read_text_corpus(*settings.eval_data);
+  data::TextData text =
+      naming_data(settings, [&] { return data::open_text_data(corpus, options, test ? &*test : nullptr); });
   return {.train = std::move(text.train),
           .test = std::move(text.test),
           .tokenizer = data::TokenizerFile{text.tokenizer.vocabulary(), options.words},

@@ -21,6 +21,7 @@ std::string describe_model(const Settings& settings, const TrainingState& state)
   std::string text = fmt::format("{}, {} parameters", settings.model, with_commas(parameters));
   if (frozen > 0) text += fmt::format(" ({} frozen)", with_commas(frozen));
   if (settings.dropout) text += fmt::format(", dropout {}", *settings.dropout);
+  if (!state.weights_from.empty()) text += ", weights from " + state.weights_from;
   if (settings.init_weights) text += fmt::format(", weights from {}", *settings.init_weights);
   return text;
 }
@@ -78,6 +79,20 @@ bool lower_cases_capitals(const data::TokenizerFile& tokenizer) {
   return capitals > tokenizer.vocabulary.size() / 20;
 }
 
+// A small text makes few samples, since they are packed: an epoch is over in no time, or an evaluation says little.
+void warn_of_few_samples(const Settings& settings, int ranks, const DataSource& data) {
+  constexpr std::int64_t kFewUpdates = 10, kFewTests = 20;
+  const std::int64_t samples = data.train->size(), batch = settings.batch_size * ranks;
+  if (!settings.eval_only && samples / kFewUpdates < batch)
+    row("few",
+        fmt::format("{} training samples, {} of them a step: a smaller --batch-size or --seq-length makes more steps "
+                    "of an epoch",
+                    with_commas(samples), with_commas(std::min(batch, samples))));
+  if (data.test->size() < kFewTests)
+    row("few", fmt::format("{} test samples: their loss says little; --eval-data takes a text of its own",
+                           with_commas(data.test->size())));
+}
+
 }  // namespace
 
 void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
@@ -88,6 +103,7 @@ void print_overview(const Settings& settings, const Ranks& ranks, const DataSour
   if (data.tokenizer && lower_cases_capitals(*data.tokenizer))
     row("vocabulary", "has capitals, but text is lower-cased: give --cased if it was made with capitals");
   row("data", describe_data(settings, data));
+  if (data.tokenizer) warn_of_few_samples(settings, ranks.size(), data);
   if (settings.eval_only) {
     row("mode", "evaluation only");
   } else {

@@ -64,19 +64,6 @@ std::string advice_for(const Settings& settings, const nn::Module& model, const 
   return "";
 }
 
-// The model's own configuration, under Hugging Face's name of its class: the file that it came from may be another now.
-std::string config_of(nn::Module& model) {
-  if (auto* classifier = dynamic_cast<models::BertForSequenceClassification*>(&model)) {
-    models::BertConfig config = classifier->bert().config();
-    config.num_labels = classifier->labels();
-    if (std::ssize(config.label_names) != config.num_labels) config.label_names.clear();
-    return models::to_json(config, "BertForSequenceClassification");
-  }
-  auto& pre_training = dynamic_cast<models::BertForPreTraining&>(model);
-  return models::to_json(pre_training.bert().config(),
-                         pre_training.has_next_sentence() ? "BertForPreTraining" : "BertForMaskedLM");
-}
-
 // What the model's tokens mean goes with it: the data's words, else the files that came with its first weights.
 void save_vocabulary(const fs::path& folder, const Settings& settings, const DataSource& data) {
   if (data.tokenizer) return data::save_tokenizer(folder, *data.tokenizer);
@@ -124,6 +111,18 @@ void check_vocabulary(const Settings& settings, const DataSource& data, const da
 
 }  // namespace
 
+std::string model_config_json(nn::Module& model) {
+  if (auto* classifier = dynamic_cast<models::BertForSequenceClassification*>(&model)) {
+    models::BertConfig config = classifier->bert().config();
+    config.num_labels = classifier->labels();
+    if (std::ssize(config.label_names) != config.num_labels) config.label_names.clear();
+    return models::to_json(config, "BertForSequenceClassification");
+  }
+  auto& pre_training = dynamic_cast<models::BertForPreTraining&>(model);
+  return models::to_json(pre_training.bert().config(),
+                         pre_training.has_next_sentence() ? "BertForPreTraining" : "BertForMaskedLM");
+}
+
 data::Metadata weights_metadata(const Settings& settings, const DataSource& data) {
   data::Metadata metadata = class_names_metadata(settings, data);
   if (const auto hash = vocabulary_hash(data)) metadata[kVocabularyKey] = *hash;
@@ -143,14 +142,19 @@ std::string load_initial_weights(const Settings& settings, const DataSource& dat
   } catch (const core::Error& error) {
     core::fail("--init-weights {}", error.what());
   }
-  const AdaptedWeights adapted = adapt_weights(model, {weights.begin(), weights.end()}, head_of(settings));
-  if (settings.eval_only && !settings.resume && !adapted.new_head.empty())
-    core::fail("--init-weights {}: cannot be evaluated on --data {}: {}", file, *settings.data, adapted.new_head);
   try {
     check_vocabulary(settings, data, metadata);
   } catch (const core::Error& error) {
     core::fail("--init-weights {}: {}", file, error.what());
   }
+  return load_weights(settings, "--init-weights " + file, {weights.begin(), weights.end()}, model);
+}
+
+std::string load_weights(const Settings& settings, const std::string& where, const core::StateDict& weights,
+                         nn::Module& model) {
+  const AdaptedWeights adapted = adapt_weights(model, weights, head_of(settings));
+  if (settings.eval_only && !settings.resume && !adapted.new_head.empty())
+    core::fail("{}: cannot be evaluated on --data {}: {}", where, *settings.data, adapted.new_head);
   try {
     if (is_bert(settings)) {
       const std::string left_out = load_bert(settings, model, adapted.state);
@@ -159,7 +163,7 @@ std::string load_initial_weights(const Settings& settings, const DataSource& dat
     model.load_state_dict(adapted.state);
     return adapted.new_head;
   } catch (const core::Error& error) {
-    core::fail("--init-weights {}: do not fit model {}: {}{}", file, settings.model, error.what(),
+    core::fail("{}: do not fit model {}: {}{}", where, settings.model, error.what(),
                advice_for(settings, model, adapted.state));
   }
 }
@@ -170,7 +174,7 @@ void save_pretrained(const std::string& folder, const Settings& settings, const 
   data::Metadata metadata = weights_metadata(settings, data);
   metadata["format"] = "pt";
   data::save_safetensors(path / kWeightsFile, model.state_dict(), metadata);
-  data::write_file_atomically(path / kConfigFile, config_of(model));
+  data::write_file_atomically(path / kConfigFile, model_config_json(model));
   save_vocabulary(path, settings, data);
 }
 

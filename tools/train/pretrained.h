@@ -16,6 +16,13 @@ namespace tandem::train {
 /// with other words than the data's, or lacks what --eval-only would evaluate.
 std::string load_initial_weights(const Settings& settings, const DataSource& data, nn::Module& model);
 
+/// The same with weights that are read already; `where` is for messages, "--init-weights FILE".
+std::string load_weights(const Settings& settings, const std::string& where, const core::StateDict& weights,
+                         nn::Module& model);
+
+/// The configuration of a BERT as it is now, with Hugging Face's name of its class.
+std::string model_config_json(nn::Module& model);
+
 /// What weights are saved with: the names of classes (class_names.h), and "vocabulary", a hash of the words of the
 /// embeddings, if the data are text.
 data::Metadata weights_metadata(const Settings& settings, const DataSource& data);

@@ -17,10 +17,10 @@ int train_main(int argc, char** argv, const RunHooks& hooks) {
   const auto fail = [](int code, const std::string& cause) { return fail_program("train", code, cause); };
   try {
     auto settings = parse_command_line(argc, argv);
-    if (!settings) return 0;
+    if (!settings) return end_program("train");
     resume_if_restarted(*settings);
     const RunEnd end = run(*settings, stop, hooks);
-    return end.code == 0 ? 0 : fail(end.code, end.cause);
+    return end.code == 0 ? end_program("train") : fail(end.code, end.cause);
   } catch (const UsageError& error) {
     return fail(kWrongUsage, error.what());
   } catch (const distributed::PeerError& error) {

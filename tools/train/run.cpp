@@ -4,6 +4,7 @@
 #include "tandem/data/safetensors.h"
 #include "tandem/distributed/error.h"
 #include "tools/train/bert_settings.h"
+#include "tools/train/finished_run.h"
 #include "tools/train/forced_end.h"
 #include "tools/train/overview.h"
 #include "tools/train/pretrained.h"
@@ -106,12 +107,22 @@ auto telling_others(Ranks& ranks, Part&& part) {
   }
 }
 
+void load_stored(const Settings& settings, const DataSource& data, const StoredWeights& stored, TrainingState& state) {
+  check_class_names(stored, settings, data);
+  state.left_out = load_weights(settings, "--from " + *settings.from, stored.state, state.model());
+  state.weights_from = stored.file;
+  for (const std::string& newer : stored.damaged) state.weights_from += fmt::format("; passed over: {}", newer);
+}
+
 RunEnd run_rank(const Settings& given, Ranks& ranks, StopSignal& stop, const RunHooks& hooks) {
-  const Settings settings = settings_of_rank(given, ranks.rank(), ranks.world().local_size());
+  Settings settings = settings_of_rank(given, ranks.rank(), ranks.world().local_size());
   core::set_num_threads(static_cast<int>(*settings.threads));
+  std::optional<StoredWeights> stored;
+  if (settings.from) fit_settings(stored.emplace(weights_of_run(*settings.from)), settings);
   const DataSource data = open_data(settings);
   const Length length = run_length(settings, ranks.size(), data.train->size());
   TrainingState state = initial_state(settings, data, length);
+  if (stored) load_stored(settings, data, *stored, state);
   const auto resumed = resume(given, ranks, data, length, state);
   stop.defer();  // before ranks meet here: none trains while another would be ended by a signal
   verify_ranks(settings, ranks, data, state);
@@ -123,6 +134,7 @@ RunEnd run_rank(const Settings& given, Ranks& ranks, StopSignal& stop, const Run
   }
   RunFolder folder(settings);
   Metrics metrics = folder.begin(state.step(), given, run_facts(settings, ranks.size()), stop);
+  keep_for_later(settings, data, state.model());
   state.evaluated_step = evaluated_step(ranks, metrics);
   if (ranks.is_first()) print_overview(settings, ranks, data, length, state, resumed);
 

@@ -10,6 +10,7 @@
 #include "tandem/models/bert_config.h"
 #include "tandem/models/model_zoo.h"
 #include "tools/train/near_names.h"
+#include "tools/train/text_json.h"
 
 namespace tandem::train {
 namespace {
@@ -97,7 +98,6 @@ bool parse(const std::string& text, T& value) {
 
 template <class T>
 bool is_of_type(const json& value) {
-  if constexpr (std::is_same_v<T, std::string>) return value.is_string();
   if constexpr (std::is_same_v<T, bool>) return value.is_boolean();
   return value.is_number();
 }
@@ -118,15 +118,21 @@ bool read_json(const json& value, Field& field, const Allowed<T>& allowed) {
       return true;
     }
   }
-  if (!is_of_type<T>(value)) return false;
-  // A number's text has as many digits as it takes to read the same number.
-  return read(value.is_string() ? value.get<std::string>() : value.dump(), field, allowed);
+  if constexpr (std::is_same_v<T, std::string>) {
+    const auto text = text_from_json(value);
+    return text && read(*text, field, allowed);
+  } else {
+    // A number's text has as many digits as it takes to read the same number.
+    return is_of_type<T>(value) && read(value.dump(), field, allowed);
+  }
 }
 
 template <class Field>
 json write_json(const Field& field) {
   if constexpr (!std::is_same_v<Field, typename Value<Field>::type>) {
-    return field ? json(*field) : json();
+    return field ? write_json(*field) : json();
+  } else if constexpr (std::is_same_v<Field, std::string>) {
+    return text_to_json(field);
   } else {
     return field;
   }
@@ -182,6 +188,9 @@ void add_model_and_length(Table& table, Settings& s) {
   table.row("seq-length", s.seq_length, between(2, 1 << 20), "Tokens of a sample of text [128]");
   table.row("vocab", s.vocab, path("a file"),
             "BERT's words: vocab.txt or tokenizer.json [of a folder as --init-weights; else learned from the text]");
+  table.row(
+      "eval-data", s.eval_data, path("a file"),
+      "Text to evaluate on, a sentence a line; all of --data is for training then [each 50th document of --data]");
   table.row("cased", s.cased, on_or_off(), "The vocabulary tells upper from lower case, and accents");
   table.row("sentence-pairs", s.sentence_pairs, on_or_off(),
             "Samples are two sentences; BERT also tells whether the second follows the first");
@@ -282,6 +291,12 @@ void add_files(Table& table, Settings& s) {
       "init-weights", s.init_weights, path("a file or folder"),
       "Weights to begin with: safetensors with PyTorch's names, or a folder that --save-model or Hugging Face wrote; a "
       "classifier for another number of classes is begun anew");
+  table
+      .row("from", s.from, path("a folder"),
+           "With --eval-only: settings, newest checkpoint and classes of the run in this folder, which --out made; "
+           "other "
+           "flags win")
+      .is_of_one_call = true;
   table.row("freeze", s.freeze, any_text("names of parameters or modules, with commas between"),
             "Parameters that are not trained, by their names or their modules', e.g. conv1,bn1,layer* (* is any text); "
             "batch norms among them keep their statistics");

@@ -100,6 +100,7 @@ void resolve_text(Settings& s) {
   if (is_corpus && !s.vocab && s.init_weights) s.vocab = vocabulary_of_weights(*s.init_weights);
   if (is_corpus && s.vocab) s.cased = !data::load_tokenizer(*s.vocab, s.cased).words.lower_case;
   if (s.vocab && !is_corpus) fail_usage("--vocab is for --data text and wordnet, not for --data {}", *s.data);
+  if (s.eval_data && !is_corpus) fail_usage("--eval-data is for --data text and wordnet, not for --data {}", *s.data);
   if (s.cased && !is_corpus) fail_usage("--cased is for --data text and wordnet, not for --data {}", *s.data);
 }
 
@@ -180,15 +181,28 @@ void check_results(const Settings& s) {
   }
 }
 
+void check_from(const Settings& s) {
+  if (!s.from) return;
+  if (!s.eval_only)
+    fail_usage("--from needs --eval-only; to train on: --config {0}/config.json with --resume, or with --init-weights",
+               *s.from);
+  if (s.init_weights || s.resume || s.checkpoint_dir)
+    fail_usage("--from takes the run's own weights: leave out --init-weights, --resume and --checkpoint-dir");
+  std::error_code error;
+  if (s.out && std::filesystem::equivalent(*s.out, *s.from, error))
+    fail_usage("--out and --from are the same folder, {}: an evaluation does not write into the run that it evaluates",
+               *s.out);
+}
+
 void check_eval_only(const Settings& s) {
   if (!s.eval_only) return;
   if (s.save_grads) fail_usage("--save-grads needs training, which --eval-only leaves out");
   if (s.checkpoint_every) fail_usage("--checkpoint-every needs training, which --eval-only leaves out");
   if (s.checkpoint_dir && !s.resume) fail_usage("--eval-only takes the weights of --checkpoint-dir only with --resume");
-  if (!s.init_weights && !s.resume)
+  if (!s.init_weights && !s.resume && !s.from)
     fail_usage(
-        "--eval-only without weights would evaluate random ones: give --init-weights, or --resume with "
-        "--checkpoint-dir");
+        "--eval-only without weights would evaluate random ones: give --from, --init-weights, or --resume "
+        "with --checkpoint-dir");
   if (s.resume && s.out)
     fail_usage(
         "--eval-only --resume takes the checkpoints of --checkpoint-dir; with --out it would write into the run's "
@@ -231,6 +245,7 @@ void resolve(Settings& settings) {
   resolve_schedule(settings);
   check_checkpoints(settings);
   check_eval_only(settings);
+  check_from(settings);
   check_results(settings);
 }
 

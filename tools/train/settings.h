@@ -30,7 +30,7 @@ struct Settings {
   std::optional<std::string> data, data_dir;
   std::optional<std::int64_t> synthetic_samples;
   std::optional<std::int64_t> image_size, seq_length;
-  std::optional<std::string> vocab;
+  std::optional<std::string> vocab, eval_data;
   bool cased = false, sentence_pairs = false;
   std::int64_t data_threads = 1;
 
@@ -72,6 +72,7 @@ struct Settings {
   std::int64_t seed = 0;
 
   // Weights and results.
+  std::optional<std::string> from;
   std::optional<std::string> init_weights, freeze, save_weights, save_model, save_grads, save_outputs;
   bool eval_only = false;
 

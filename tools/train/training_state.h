@@ -29,7 +29,8 @@ Length run_length(const Settings& settings, int ranks, std::int64_t samples);
 
 struct TrainingState {
   std::unique_ptr<Task> task;
-  std::string left_out;  ///< of --init-weights, for the user to read
+  std::string weights_from = {};  ///< of --from: the file, and newer ones that were passed over
+  std::string left_out;           ///< of --init-weights, for the user to read
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<optim::LrSchedule> schedule;
   data::SamplerPosition position;    ///< of the next micro-step

@@ -22,6 +22,7 @@ BatchEvaluation Classification::evaluate(const data::Batch& batch, bool with_out
   options.reduction = nn::Reduction::sum;
   BatchEvaluation result{.sums = {nn::cross_entropy(logits, batch.target, options).data().item()},
                          .items = items(batch),
+                         .logits = logits.data(),
                          .correct = count_correct(logits.data(), batch.target),
                          .outputs = {}};
   if (with_outputs) result.outputs.emplace_back("output", logits.data());

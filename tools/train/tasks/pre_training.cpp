@@ -75,6 +75,7 @@ BatchEvaluation PreTraining::evaluate(const data::Batch& batch, bool with_output
   const Forward result = forward(batch);
   BatchEvaluation evaluation{.sums = {},
                              .items = items(batch),
+                             .logits = result.output.token_logits.data(),
                              .correct = count_correct(result.output.token_logits.data(), result.targets),
                              .outputs = {}};
   for (const nn::Variable& sum : sums(result, batch, 0)) evaluation.sums.push_back(sum.data().item());

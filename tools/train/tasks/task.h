@@ -19,6 +19,7 @@ namespace tandem::train {
 struct BatchEvaluation {
   std::vector<double> sums;   ///< of each term's losses
   std::vector<double> items;  ///< of each term
+  core::Tensor logits;        ///< [R, C] of the first term's items
   double correct = 0;         ///< of the first term's items, those whose largest logit is the target's
   std::vector<std::pair<std::string, core::Tensor>> outputs;  ///< [rows, ...] each; where they were asked for
 };
