@@ -68,6 +68,20 @@ TEST(Matmul, BatchesBroadcast) {
         }
 }
 
+// Every third of 7 rows, every second of 9 columns: matrices of a batch that interlock, which oneDNN cannot describe.
+TEST(Matmul, StepsThatDoNotDivideTheSizeAgreeWithReference) {
+  for (const DType dtype : kFloating)
+    for (const Sizes& s : {Sizes{3, 4, 5}, Sizes{31, 70, 41}}) {
+      const Tensor a = numbers({2, 3 * s.m - 2, s.k}, dtype).slice(1, 0, 3 * s.m, 3);
+      const Tensor b = numbers({2, s.k, 2 * s.n - 1}, dtype, 2).slice(2, 0, 2 * s.n, 2);
+      Tensor out = poison({2, 3 * s.m - 2, s.n}, dtype).slice(1, 0, 3 * s.m, 3);
+      matmul_into(a, b, out, false);
+      const std::string what = fmt::format("{} {}x{}x{}", name(dtype), s.m, s.k, s.n);
+      expect_close(out, reference(a, b), std::sqrt(static_cast<double>(s.k)), what);
+      expect_close(matmul(a, b), reference(a, b), std::sqrt(static_cast<double>(s.k)), what);
+    }
+}
+
 TEST(Matmul, HeadsAreMultipliedInPlace) {  // attention: [N, S, heads, D] seen as [N, heads, S, D]
   for (const DType dtype : kFloating) {
     const Tensor q = numbers({2, 20, 3, 16}, dtype).permute({0, 2, 1, 3}),

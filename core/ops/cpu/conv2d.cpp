@@ -5,10 +5,12 @@
 #include <atomic>
 
 #include "tandem/core/ops/cpu/conv2d_onednn.h"
+#include "tandem/core/ops/cpu/conv2d_trim.h"
 #include "tandem/core/ops/cpu/conv2d_unfold.h"
 #include "tandem/core/ops/cpu/gemm.h"
 #include "tandem/core/ops/cpu/onednn.h"
 #include "tandem/core/ops/linear.h"
+#include "tandem/core/ops/unary.h"
 #include "tandem/core/traffic.h"
 
 namespace tandem::core::cpu {
@@ -51,6 +53,51 @@ Tensor matrix_of_weights(const Tensor& w) {
 
 Tensor as_computed(const Tensor& t) { return !t.defined() || t.dtype() == DType::float64 ? t : t.to(DType::float32); }
 
+void convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options, Tensor& y) {
+  if (suits_onednn(x.dtype(), x.shape(), weight.shape())) {
+    if (x.dtype() == DType::float32 && is_pointwise(weight.shape(), options) && has_few_pixels(y.shape())) {
+      Tensor pixels = pixels_of(y);
+      return cpu::linear(pixels_of(x), matrix_of_weights(weight), bias, pixels);
+    }
+    if (onednn::run_conv2d(x, weight, bias, options, y)) return;
+  }
+  if (x.dtype() != DType::bfloat16) return unfold_conv2d(x, weight.contiguous(), bias, options, y);
+  Tensor wide = Tensor::empty(y.shape(), {.dtype = DType::float32, .format = MemoryFormat::channels_last});
+  unfold_conv2d(as_computed(x), as_computed(weight).contiguous(), as_computed(bias), options, wide);
+  y.copy_from(wide);
+}
+
+void store(const Tensor& sums, Tensor& gradient, bool accumulate) {
+  accumulate ? add_into(sums, gradient) : static_cast<void>(gradient.copy_from(sums));
+  traffic.reordered += static_cast<std::int64_t>(gradient.bytes());
+}
+
+Tensor sums_for(const Tensor& gradient) {
+  const DType dtype = gradient.dtype() == DType::float64 ? DType::float64 : DType::float32;
+  return Tensor::empty(gradient.shape(), {.dtype = dtype});
+}
+
+void gradient_of_seen_taps(const Tensor& dy, TrimmedConv2d given, bool accumulate) {
+  auto& [x, dweight, options, has_blind_spots] = given;
+  if (suits_onednn(x.dtype(), x.shape(), dweight.shape())) {
+    if (multiplies_for_weight(x.dtype(), dy.shape(), dweight.shape(), options)) {
+      Tensor matrix = matrix_of_weights(dweight);
+      return cpu::linear_backward_weight(pixels_of(dy), pixels_of(x), matrix, accumulate);
+    }
+    if (!onednn::is_describable(dweight)) {
+      Tensor sums = sums_for(dweight);
+      gradient_of_seen_taps(dy, {x, sums, options, has_blind_spots}, false);
+      return store(sums, dweight, accumulate);
+    }
+    if (!has_blind_spots && onednn::run_conv2d_backward_weight(dy, x, dweight, accumulate, options)) return;
+  }
+  if (!accumulate && dweight.is_contiguous() && dweight.dtype() != DType::bfloat16)
+    return unfold_conv2d_backward_weight(as_computed(dy), as_computed(x), dweight, options);
+  Tensor sums = sums_for(dweight);
+  unfold_conv2d_backward_weight(as_computed(dy), as_computed(x), sums, options);
+  store(sums, dweight, accumulate);
+}
+
 // Channels whose sums stay in registers.
 constexpr std::int64_t kChannels = 32;
 
@@ -86,19 +133,9 @@ Tensor to_channels_last(const Tensor& x) {
 }
 
 void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options, Tensor& y) {
-  const Tensor src = to_channels_last(x);
-  if (suits_onednn(x.dtype(), x.shape(), weight.shape())) {
-    if (x.dtype() == DType::float32 && is_pointwise(weight.shape(), options) && has_few_pixels(y.shape()) &&
-        options.activation == Activation::none) {
-      Tensor pixels = pixels_of(y);
-      return cpu::linear(pixels_of(src), matrix_of_weights(weight), bias, pixels);
-    }
-    if (onednn::run_conv2d(src, weight, bias, options, y)) return;
-  }
-  if (x.dtype() != DType::bfloat16) return unfold_conv2d(src, weight.contiguous(), bias, options, y);
-  Tensor wide = Tensor::empty(y.shape(), {.dtype = DType::float32, .format = MemoryFormat::channels_last});
-  unfold_conv2d(as_computed(src), as_computed(weight).contiguous(), as_computed(bias), options, wide);
-  y.copy_from(wide);
+  convolve(to_channels_last(x), weight, bias, options, y);
+  // Not fused into the convolution: oneDNN's ReLU makes 0 of NaN, which would hide that a training has diverged.
+  if (options.activation == Activation::relu) cpu::unary(UnaryOp::relu, y, y);
 }
 
 void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options, Tensor& dx) {
@@ -114,26 +151,9 @@ void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dO
 
 void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate,
                             const Conv2dOptions& options) {
-  const Tensor src = to_channels_last(x), diff = to_channels_last(dy);
-  if (suits_onednn(x.dtype(), x.shape(), dweight.shape())) {
-    if (multiplies_for_weight(x.dtype(), dy.shape(), dweight.shape(), options)) {
-      Tensor matrix = matrix_of_weights(dweight);
-      return cpu::linear_backward_weight(pixels_of(diff), pixels_of(src), matrix, accumulate);
-    }
-    if (onednn::run_conv2d_backward_weight(diff, src, dweight, accumulate, options)) return;
-  }
-  const bool direct = !accumulate && dweight.is_contiguous() && dweight.dtype() != DType::bfloat16;
-  Tensor sums = direct ? dweight
-                       : Tensor::empty(dweight.shape(),
-                                       {.dtype = dy.dtype() == DType::float64 ? DType::float64 : DType::float32});
-  unfold_conv2d_backward_weight(as_computed(diff), as_computed(src), sums, options);
-  if (direct) return;
-  if (accumulate) {
-    add_into(sums, dweight);
-  } else {
-    dweight.copy_from(sums);
-  }
-  traffic.reordered += static_cast<std::int64_t>(dweight.bytes());
+  const TrimmedConv2d trimmed = trim_conv2d(to_channels_last(x), dy.shape(), dweight, options);
+  if (trimmed.dweight.numel() < dweight.numel() && !accumulate) dweight.fill(0);
+  if (trimmed.dweight.numel() > 0) gradient_of_seen_taps(to_channels_last(dy), trimmed, accumulate);
 }
 
 void conv2d_relu_backward(const Tensor& dy_given, const Tensor& y_given, Tensor& masked, Tensor& dbias,

@@ -20,10 +20,14 @@ memory::dims weight_dims(const Shape& w, std::int64_t groups) {
 }
 
 MemoryDesc plain_weights(const Tensor& w, std::int64_t groups) {
-  const Strides s = w.strides();
+  const Strides s = described_strides(w);
   const memory::dims strides = groups == 1 ? memory::dims{s[0], s[1], s[2], s[3]}
                                            : memory::dims{w.shape()[0] / groups * s[0], s[0], s[1], s[2], s[3]};
   return {weight_dims(w.shape(), groups), data_type(w.dtype()), strides};
+}
+
+Tensor packable(const Tensor& weight) {
+  return weight.is_dense() && is_describable(weight) ? weight : weight.contiguous();
 }
 
 MemoryDesc channels_last(const Shape& s, DType dtype) {
@@ -42,7 +46,7 @@ struct Problem {
     for (int i = 0; i < 4; ++i) key.add(x[i]);
     for (const int i : {0, 2, 3}) key.add(weight[i]);
     for (const auto& pair : {options.stride, options.padding, options.dilation}) key.add(pair[0]).add(pair[1]);
-    key.add(options.groups).add(static_cast<std::int64_t>(options.activation)).add(static_cast<std::int64_t>(dtype));
+    key.add(options.groups).add(static_cast<std::int64_t>(dtype));
     return key.add(bias_dtype ? static_cast<std::int64_t>(*bias_dtype) : -1).add(num_threads());
   }
   memory::dims stride() const { return {options.stride[0], options.stride[1]}; }
@@ -60,14 +64,14 @@ struct Problem {
   MemoryDesc bias() const { return {{weight[0]}, data_type(*bias_dtype), memory::format_tag::x}; }
   MemoryDesc any_weights(DType type) const { return any_layout(weight_dims(weight, options.groups), type); }
 
-  dnnl::convolution_forward::primitive_desc forward(const dnnl::primitive_attr& attributes) const {
+  dnnl::convolution_forward::primitive_desc forward() const {
     const auto src = channels_last(x, dtype), dst = channels_last(y, dtype), w = any_weights(dtype);
     using Desc = dnnl::convolution_forward::desc;
     const auto kind = prop_kind::forward_training;
     const Desc desc = bias_dtype
                           ? Desc(kind, kDirect, src, w, bias(), dst, stride(), dilation(), padding(), end_padding())
                           : Desc(kind, kDirect, src, w, dst, stride(), dilation(), padding(), end_padding());
-    return {desc, attributes, engine()};
+    return {desc, user_scratchpad(), engine()};
   }
 };
 
@@ -96,13 +100,7 @@ Operation unless_unknown(Make&& make) {
 
 Operation make_forward(const Problem& problem) {
   return unless_unknown([&] {
-    dnnl::primitive_attr attributes = user_scratchpad();
-    if (problem.options.activation == Activation::relu) {
-      dnnl::post_ops relu;
-      relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-      attributes.set_post_ops(relu);
-    }
-    const auto description = problem.forward(attributes);
+    const auto description = problem.forward();
     Operation made = finish<dnnl::convolution_forward>(description);
     made.weights = description.weights_desc();
     made.set(DNNL_ARG_SRC, description.src_desc());
@@ -119,7 +117,7 @@ Operation make_backward_input(const Problem& problem) {
         {kDirect, channels_last(problem.x, problem.dtype), problem.any_weights(problem.dtype),
          channels_last(problem.y, problem.dtype), problem.stride(), problem.dilation(), problem.padding(),
          problem.end_padding()},
-        user_scratchpad(), engine(), problem.forward(user_scratchpad()));
+        user_scratchpad(), engine(), problem.forward());
     Operation made = finish<dnnl::convolution_backward_data>(description);
     made.weights = description.weights_desc();
     made.set(DNNL_ARG_DIFF_SRC, description.diff_src_desc());
@@ -136,7 +134,7 @@ Operation make_backward_weight(const Problem& problem) {
         {kDirect, channels_last(problem.x, problem.dtype), problem.any_weights(DType::float32),
          channels_last(problem.y, problem.dtype), problem.stride(), problem.dilation(), problem.padding(),
          problem.end_padding()},
-        user_scratchpad(), engine(), problem.forward(user_scratchpad()));
+        user_scratchpad(), engine(), problem.forward());
     Operation made = finish<dnnl::convolution_backward_weights>(description);
     made.weights = description.diff_weights_desc();
     made.set(DNNL_ARG_SRC, description.src_desc());
@@ -154,7 +152,7 @@ bool run_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const
                         options,   x.dtype(),      bias.defined() ? std::optional(bias.dtype()) : std::nullopt};
   Operation& operation = cache.get(problem.key(), [&] { return make_forward(problem); });
   if (!operation.usable) return false;
-  const Tensor w = weight.is_dense() ? weight : weight.contiguous();
+  const Tensor w = packable(weight);
   const Tensor b = bias.defined() ? bias.contiguous() : bias;
   const Tensor packed = packed_weights(w, plain_weights(w, options.groups), operation);
   operation.run({{DNNL_ARG_SRC, x.raw_data()},
@@ -169,7 +167,7 @@ bool run_conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Con
   const Problem problem{dx.shape(), weight.shape(), dy.shape(), options, dy.dtype()};
   Operation& operation = cache.get(problem.key(), [&] { return make_backward_input(problem); });
   if (!operation.usable) return false;
-  const Tensor w = weight.is_dense() ? weight : weight.contiguous();
+  const Tensor w = packable(weight);
   const Tensor packed = packed_weights(w, plain_weights(w, options.groups), operation);
   operation.run({{DNNL_ARG_DIFF_DST, dy.raw_data()},
                  {DNNL_ARG_WEIGHTS, packed.raw_data()},

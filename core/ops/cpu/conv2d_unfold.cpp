@@ -118,7 +118,6 @@ template <class T>
 void forward(const Geometry& g, const T* x, const T* weight, const T* bias, T* y) {
   const std::vector<T> packed = pack_weights(g, weight, true);
   const std::int64_t panels = g.panels<T>(g.group_o);
-  const bool relu = g.options.activation == Activation::relu;
   parallel_for((g.pixels() + kBlock - 1) / kBlock, 4, [&](std::int64_t first, std::int64_t last) {
     std::vector<T> patches(static_cast<std::size_t>(kBlock * g.patch));
     for (std::int64_t block = first; block < last; ++block) {
@@ -133,8 +132,6 @@ void forward(const Geometry& g, const T* x, const T* weight, const T* bias, T* y
                     y + begin * g.o + group * g.group_o + panel * kLanes<T>, g.o,
                     std::min(kLanes<T>, g.group_o - panel * kLanes<T>), bias != nullptr);
       }
-      if (relu)
-        for (std::int64_t i = begin * g.o; i < end * g.o; ++i) y[i] = y[i] <= 0 ? T{0} : y[i];
     }
   });
 }

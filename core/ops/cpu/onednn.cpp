@@ -66,11 +66,34 @@ dnnl::memory::data_type data_type(DType dtype) {
   }
 }
 
-MemoryDesc desc_of(const Tensor& tensor) {
+Strides described_strides(const Tensor& tensor) {
   Strides strides = tensor.strides();
   for (int i = 0; i < tensor.rank(); ++i)
     if (tensor.shape()[i] == 1) strides[i] = contiguous_strides(tensor.shape())[i];
-  return MemoryDesc(to_dims(tensor.shape()), data_type(tensor.dtype()), to_dims(strides));
+  return strides;
+}
+
+bool is_describable(const Tensor& tensor) {
+  const Strides strides = described_strides(tensor);
+  // From the nearest neighbours outwards, by insertion: each step must pass over all that lies within.
+  std::array<std::pair<std::int64_t, std::int64_t>, kMaxRank> steps;  // with the size of their dimension
+  const auto count = static_cast<std::size_t>(tensor.rank());
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::pair step(strides[static_cast<int>(i)], tensor.shape()[static_cast<int>(i)]);
+    std::size_t place = i;
+    for (; place > 0 && step < steps[place - 1]; --place) steps[place] = steps[place - 1];
+    steps[place] = step;
+  }
+  std::int64_t extent = 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (steps[i].first < extent) return false;
+    extent = steps[i].first * steps[i].second;
+  }
+  return true;
+}
+
+MemoryDesc desc_of(const Tensor& tensor) {
+  return MemoryDesc(to_dims(tensor.shape()), data_type(tensor.dtype()), to_dims(described_strides(tensor)));
 }
 
 MemoryDesc any_layout(const dnnl::memory::dims& dims, DType dtype) {
@@ -152,8 +175,12 @@ Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumu
   return made;
 }
 
-bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b) {
+bool run_matmul(const Tensor& given_a, const Tensor& given_b, const Tensor& bias, Tensor& out, bool accumulate,
+                bool pack_b) {
   thread_local Cache cache;
+  if (!is_describable(out)) return false;
+  const Tensor a = is_describable(given_a) ? given_a : given_a.contiguous(),
+               b = is_describable(given_b) ? given_b : given_b.contiguous();
   Key key;
   add_layout(key, a);
   add_layout(key, b);

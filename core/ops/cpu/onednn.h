@@ -26,7 +26,12 @@ const dnnl::engine& engine();
 dnnl::stream& stream();
 
 dnnl::memory::data_type data_type(DType dtype);
-/// The tensor's own strides; no stride may be 0 where the size is above 1.
+/// The tensor's own strides, but the contiguous ones for dimensions of size 1, whose strides may be anything.
+Strides described_strides(const Tensor& tensor);
+/// True if oneDNN accepts described_strides(): the rows of a dimension must not interlock with those of another, as
+/// with [3, 4] of strides [12, 1] that repeats every 28 elements. Else compute with a copy.
+bool is_describable(const Tensor& tensor);
+/// Of a tensor that is_describable().
 MemoryDesc desc_of(const Tensor& tensor);
 /// The descriptor with the layout left to oneDNN.
 MemoryDesc any_layout(const dnnl::memory::dims& dims, DType dtype);
@@ -107,7 +112,8 @@ Operation make_reorder(const MemoryDesc& from, const MemoryDesc& to, bool accumu
 /// a (M x K) b (K x N) in float32 or bfloat16, sums in float; out as the operands or float32, overwritten or added to.
 /// `bias` [N], float32 or as the operands, may be undefined. Leading dimension of batches as in matmul, at most one.
 /// `pack_b` brings b into oneDNN's favourite layout, by packed_weights; b may then be float32 where a is bfloat16, and
-/// is rounded on the way. False where oneDNN has no fast code: nothing was written.
+/// is rounded on the way. Operands that are not describable get copied. False if oneDNN has no fast code or `out` is
+/// not describable: nothing was written.
 bool run_matmul(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& out, bool accumulate, bool pack_b);
 
 }  // namespace tandem::core::cpu::onednn

@@ -1,0 +1,34 @@
+#include "tandem/core/ops/dispatch.h"
+
+#include <new>
+#include <stdexcept>
+
+#include "tests/errors.h"
+
+namespace tandem::core {
+namespace {
+
+namespace cpu {
+void foreign(const Tensor& /*x*/, int /*size*/, const Tensor& /*weight*/, Tensor& /*y*/) {
+  throw std::runtime_error("could not create a primitive");
+}
+void without_memory(const Tensor& /*x*/) { throw std::bad_alloc(); }
+void own(const Tensor& /*x*/) { fail("sum: no dimension {} in {}", 3, "[2, 2]"); }
+}  // namespace cpu
+
+const Tensor x = Tensor::zeros({2, 3}), weight = Tensor::zeros({4, 3}, {.dtype = DType::bfloat16});
+
+TEST(Dispatch, ForeignExceptionsNameTheOperatorAndItsOperands) {
+  Tensor y;
+  EXPECT_EQ(testing::error_of([&] { TANDEM_DISPATCH("linear", kCpu, foreign, x, 2, weight, y); }),
+            "linear: the kernel failed for float32 [2, 3], bfloat16 [4, 3]: could not create a primitive");
+  EXPECT_EQ(testing::error_of([&] { TANDEM_DISPATCH("linear", kCpu, without_memory, weight); }),
+            "linear: the kernel failed for bfloat16 [4, 3]: no memory");
+}
+
+TEST(Dispatch, OwnErrorsPassAsTheyAre) {
+  EXPECT_EQ(testing::error_of([&] { TANDEM_DISPATCH("linear", kCpu, own, x); }), "sum: no dimension 3 in [2, 2]");
+}
+
+}  // namespace
+}  // namespace tandem::core
