@@ -10,6 +10,9 @@
 namespace tandem::launch {
 namespace {
 
+// Later than a moment, within which a repeat counts once.
+constexpr std::chrono::milliseconds kLater{1200};
+
 TEST_F(LaunchTest, the_first_failure_is_named_and_the_others_are_stopped) {
   Launched run(folder_, shell({"-n", "3", "--grace-s", "0.2"},
                               "if [ $RANK = 1 ]; then echo 'prog: error: no data' >&2; exit 7; fi; SLEEP"));
@@ -95,6 +98,7 @@ TEST_F(LaunchTest, the_cause_is_in_the_store_while_others_still_run) {
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(failure.cause, "rank 1 ended with exit code 7");
   run.send(SIGINT);
+  std::this_thread::sleep_for(kLater);
   run.send(SIGTERM);
   EXPECT_EQ(run.wait(), 7);
 }
@@ -112,9 +116,6 @@ TEST_F(LaunchTest, signals_are_passed_on_once) {
     expect_contains(run.last_error(), "launch: error: ended by signal " + std::to_string(number));
   }
 }
-
-// Later than a moment, within which a repeat counts once.
-constexpr std::chrono::milliseconds kLater{1200};
 
 TEST_F(LaunchTest, a_later_second_signal_kills) {
   Launched run(folder_, shell({"-n", "2"}, "trap 'echo got it' INT; echo ready; while true; do sleep 0.05; done"));
