@@ -15,6 +15,12 @@ endfunction()
 
 run(${CMAKE_COMMAND} --install ${build} --prefix ${prefix})
 
+foreach(program train launch predict bench tokenize)
+  if(NOT EXISTS ${prefix}/bin/${program})
+    message(FATAL_ERROR "the program ${program} was not installed into ${prefix}/bin")
+  endif()
+endforeach()
+
 file(GLOB_RECURSE headers ${prefix}/include/*)
 if(NOT headers)
   message(FATAL_ERROR "no header was installed under ${prefix}/include")

@@ -58,6 +58,9 @@ TEST_F(PredictTest, a_run_is_evaluated_by_its_folder_alone) {
       "--model bert --init-weights saved --eval-only --data text:corpus.txt --seq-length 12 --threads 1 "
       "--progress none --metrics again");
   EXPECT_NEAR(metrics("again").front().at("eval_loss").get<double>(), expected, 1e-6);
+  fs::remove(folder_ / "run/tokenizer.json");
+  expect_failure("--eval-only --from run --threads 1 --progress none", 1,
+                 "--from run: has no tokenizer.json, so which words its embeddings are is not known; give --vocab");
 }
 
 TEST_F(PredictTest, a_run_of_two_ranks_is_evaluated_by_one) {

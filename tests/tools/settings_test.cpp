@@ -133,7 +133,7 @@ TEST(Settings, what_does_not_go_together) {
   expect_usage_error({"--eval-only", "--save-grads", "x"}, {"--save-grads", "--eval-only"});
   expect_usage_error({"--eval-only", "--checkpoint-dir", "x"}, {"--checkpoint-dir", "--resume"});
   expect_usage_error({"--eval-only"},
-                     {"--eval-only without weights would evaluate random ones: give --init-weights, or "
+                     {"--eval-only without weights would evaluate random ones: give --from, --init-weights, or "
                       "--resume with --checkpoint-dir"});
   expect_usage_error({"--lr-steps", "5"}, {"--lr-steps is for --lr-schedule linear and cosine, not for constant"});
   expect_usage_error({"--metrics", "x", "--save-weights", "./x"}, {"--metrics and --save-weights", "the same file"});

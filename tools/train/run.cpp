@@ -109,6 +109,9 @@ auto telling_others(Ranks& ranks, Part&& part) {
 
 void load_stored(const Settings& settings, const DataSource& data, const StoredWeights& stored, TrainingState& state) {
   check_class_names(stored, settings, data);
+  if (data.tokenizer && !settings.vocab)
+    core::fail("--from {}: has no {}, so which words its embeddings are is not known; give --vocab", *settings.from,
+               data::kTokenizerFile);
   state.left_out = load_weights(settings, "--from " + *settings.from, stored.state, state.model());
   state.weights_from = stored.file;
   for (const std::string& newer : stored.damaged) state.weights_from += fmt::format("; passed over: {}", newer);
