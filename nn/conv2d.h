@@ -14,7 +14,7 @@ struct Conv2dOptions {
   std::array<std::int64_t, 2> stride{1, 1}, padding{0, 0}, dilation{1, 1};
   std::int64_t groups = 1;
   bool bias = true;
-  core::Activation activation = core::Activation::none;  ///< computed in the same pass
+  core::Activation activation = core::Activation::none;  ///< applied to the result
   Conv2dInit init = Conv2dInit::uniform_by_fan_in;
 };
 

@@ -61,7 +61,7 @@ const std::vector<Case> kCases{
 TEST(AvgPool2d, ForwardAndGradientAgreeWithReference) {
   for (const DType dtype : kFloating)
     for (const Case& c : kCases)
-      for (const Layout layout : kLayouts)
+      for (const Layout layout : kImageLayouts)
         for (const bool include : {true, false}) {
           const auto spans = [&](std::size_t d) {
             std::vector<Span> result;
@@ -89,7 +89,7 @@ TEST(AvgPool2d, ForwardAndGradientAgreeWithReference) {
 
 TEST(AdaptiveAvgPool2d, AgreesWithReference) {
   for (const DType dtype : kFloating)
-    for (const Layout layout : kLayouts)
+    for (const Layout layout : kImageLayouts)
       for (const auto& [shape, size] :
            std::vector<std::pair<Shape, std::array<std::int64_t, 2>>>{{{2, 3, 7, 5}, {3, 2}},
                                                                       {{2, 40, 7, 7}, {1, 1}},

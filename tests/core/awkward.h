@@ -75,8 +75,11 @@ inline Tensor with_gaps(const Tensor& x, int dim) {
 }
 
 enum class Layout { contiguous, channels_last, transposed, stepped, stepped_channels, offset };
-inline const std::vector<Layout> kLayouts{Layout::contiguous, Layout::channels_last,    Layout::transposed,
-                                          Layout::stepped,    Layout::stepped_channels, Layout::offset};
+inline const std::vector<Layout> kLayouts{Layout::contiguous, Layout::channels_last, Layout::transposed,
+                                          Layout::stepped, Layout::offset};
+/// Of images (N, C, H, W): steps between channels tell memory orders apart if H = W = 1.
+inline const std::vector<Layout> kImageLayouts{Layout::contiguous, Layout::channels_last,    Layout::transposed,
+                                               Layout::stepped,    Layout::stepped_channels, Layout::offset};
 
 /// `x` itself where the layout needs more dimensions than it has.
 inline Tensor laid_out(const Tensor& x, Layout layout) {

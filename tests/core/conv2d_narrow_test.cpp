@@ -35,18 +35,17 @@ void check(const Conv2dCase& c) {
 }
 
 TEST(Conv2dNarrow, EveryCombinationAgreesWithReference) {
-  for (const std::int64_t channels : {1, 3, 16})
-    for (const std::int64_t height : {1, 4})
-      for (const std::int64_t width : {1, 2, 5})
-        for (const std::int64_t kernel : {1, 2, 3})
-          for (const std::int64_t stride : {1, 2, 3})
-            for (const std::int64_t padding : {0, 1, 2}) {
-              const std::int64_t kernel_height = height == 1 ? 1 : 3;
-              if (kernel > width + 2 * padding) continue;
-              check({{2, channels, height, width},
-                     {channels, channels, kernel_height, kernel},
-                     {.stride = {1, stride}, .padding = {0, padding}}});
-            }
+  for (const auto& [channels, height] : {std::pair{1, 4}, {3, 1}, {16, 4}})
+    for (const std::int64_t width : {1, 2, 5})
+      for (const std::int64_t kernel : {1, 2, 3})
+        for (const std::int64_t stride : {1, 2, 3})
+          for (const std::int64_t padding : {0, 1, 2}) {
+            const std::int64_t kernel_height = height == 1 ? 1 : 3;
+            if (kernel > width + 2 * padding) continue;
+            check({{2, channels, height, width},
+                   {channels, channels, kernel_height, kernel},
+                   {.stride = {1, stride}, .padding = {0, padding}}});
+          }
 }
 
 TEST(Conv2dNarrow, SquareKernelsOnFewPixelsAgreeWithReference) {

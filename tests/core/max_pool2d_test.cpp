@@ -64,7 +64,7 @@ struct Reference {
 TEST(MaxPool2d, ForwardAndGradientAgreeWithReference) {
   for (const DType dtype : kFloating)
     for (const Case& c : kCases)
-      for (const Layout layout : kLayouts) {
+      for (const Layout layout : kImageLayouts) {
         Tensor values = numbers(c.x, DType::float32);
         // Few distinct values, so that ties are common.
         std::vector<float> coarse = values.to_vector<float>();
@@ -108,7 +108,7 @@ TEST(MaxPool2d, IndicesAreSmall) {
 
 TEST(AdaptiveMaxPool2d, AgreesWithReference) {
   for (const DType dtype : kFloating)
-    for (const Layout layout : kLayouts)
+    for (const Layout layout : kImageLayouts)
       for (const auto& [shape, size] :
            std::vector<std::pair<Shape, std::array<std::int64_t, 2>>>{{{2, 3, 7, 5}, {3, 2}},
                                                                       {{2, 40, 6, 6}, {1, 1}},
