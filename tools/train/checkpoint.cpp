@@ -92,6 +92,7 @@ RunIdentity run_identity(const Settings& settings, int ranks, const DataSource& 
                {"--batch-size", std::to_string(settings.batch_size)},
                {"--accumulation-steps", std::to_string(settings.accumulation_steps)},
                {"--optimizer", *settings.optimizer},
+               {"--freeze", settings.freeze.value_or("nothing")},
                {"--precision", settings.precision},
                {"--seed", std::to_string(settings.seed)}};
   run.fixed.merge(class_names_metadata(settings, data));
