@@ -237,6 +237,38 @@ TEST(Settings, facts_of_a_config_set_nothing) {
   EXPECT_EQ(facts.global_batch, 48);
 }
 
+// What follows from other settings follows anew if those are changed.
+TEST(Settings, what_nobody_chose_is_no_choice_of_another_run) {
+  const auto config_of = [](const std::vector<const char*>& arguments) {
+    const Settings settings = parse(arguments);
+    auto json = to_json(settings);
+    json["facts"] = {{"derived", settings.derived}};
+    return json.dump();
+  };
+  const File open(config_of({"--model", "mlp"}));
+  const Settings same = parse({"--config", open.path()});
+  EXPECT_EQ(same.lr, 0.01);
+  EXPECT_EQ(same.derived, parse({"--model", "mlp"}).derived);
+  EXPECT_EQ(same.derived, (std::vector<std::string>{"data", "data-dir", "decay", "epochs", "lr", "momentum",
+                                                    "optimizer", "weight-decay"}));
+  const Settings adam = parse({"--config", open.path(), "--optimizer", "adamw"});
+  EXPECT_EQ(adam.lr, 0.001);
+  EXPECT_EQ(adam.weight_decay, 0.01);
+  EXPECT_FALSE(adam.momentum);
+  EXPECT_EQ(parse({"--config", open.path(), "--model", "bert-tiny"}).data, "wordnet");
+  EXPECT_EQ(parse({"--config", open.path(), "--lr", "0.3"}).lr, 0.3);
+}
+
+TEST(Settings, what_was_chosen_is_kept_by_another_run) {
+  const Settings run = parse({"--model", "mlp", "--lr", "0.05", "--momentum", "0.5"});
+  auto json = to_json(run);
+  json["facts"] = {{"derived", run.derived}};
+  const File chosen(json.dump());
+  EXPECT_EQ(parse({"--config", chosen.path(), "--model", "convnet"}).momentum, 0.5);
+  EXPECT_EQ(parse({"--config", chosen.path(), "--optimizer", "lars"}).lr, 0.05);
+  expect_usage_error({"--config", chosen.path(), "--optimizer", "adam"}, {"--momentum is for"});
+}
+
 // A rank that goes its own way at a checkpoint or an evaluation would leave the others in a collective.
 TEST(Settings, ranks_write_in_places_of_their_own_and_do_the_same) {
   const Settings run = parse({"--out", "run", "--metrics", "m.jsonl", "--save-weights", "w.safetensors", "--steps",

@@ -92,9 +92,10 @@ nlohmann::json load_config(const std::string& path) {
   return config;
 }
 
-void read_settings(const std::string& path, const nlohmann::json& config, std::vector<Setting>& table) {
+void read_settings(const std::string& path, const nlohmann::json& config, std::vector<Setting>& table,
+                   const std::set<std::string>& left_open = {}) {
   for (const auto& [key, value] : config.items()) {
-    if (key == kOutputs || key == kFacts) continue;
+    if (key == kOutputs || key == kFacts || left_open.contains(key)) continue;
     const auto setting = std::find_if(table.begin(), table.end(), [&](const Setting& s) { return s.name == key; });
     if (setting == table.end() || key == "config")
       fail_usage("--config {}: unknown key {}{}", path, data::quoted_name(key), suggestion(table, key));
@@ -131,13 +132,37 @@ bool goes_on(const std::vector<Flag>& flags, const nlohmann::json& outputs) {
   });
 }
 
+std::set<std::string> read_derived(const nlohmann::json& config) {
+  std::set<std::string> names;
+  for (const auto& name : config.value(kFacts, nlohmann::json::object()).value(kDerived, nlohmann::json::array()))
+    if (name.is_string()) names.insert(name);
+  return names;
+}
+
+// A learning rate that SGD had by default is not one that was chosen for Adam.
 void read_config(const std::string& path, const std::vector<Flag>& flags, std::vector<Setting>& table,
                  Settings& settings) {
   const nlohmann::json config = load_config(path);
-  read_settings(path, config, table);
+  const std::set<std::string> derived = read_derived(config);
+  const auto is_given = [&](const char* name) { return given(flags, name).has_value(); };
+  const bool is_anew = is_given("model") || is_given("data") || is_given("optimizer") || is_given("lr-schedule") ||
+                       is_given("init-weights");
+  read_settings(path, config, table, is_anew ? derived : std::set<std::string>());
   const auto outputs = config.value(kOutputs, nlohmann::json::object());
   if (goes_on(flags, outputs)) read_settings(path, outputs, table);
   settings.config_facts = read_facts(config);
+  if (is_anew) return;
+  for (const std::string& name : derived)
+    if (!is_given(name.c_str())) settings.derived.push_back(name);
+}
+
+// Notes which settings it set.
+void resolve(Settings& settings, const std::vector<Setting>& table) {
+  std::vector<nlohmann::json> before;
+  for (const Setting& setting : table) before.push_back(setting.write_json());
+  resolve(settings);
+  for (std::size_t i = 0; i < table.size(); ++i)
+    if (table[i].write_json() != before[i]) settings.derived.push_back(table[i].name);
 }
 
 void read_run(const std::string& run, const std::vector<Flag>& flags, std::vector<Setting>& table, Settings& settings) {
@@ -183,7 +208,7 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
   if (const auto run = given(flags, "from")) read_run(*run, flags, table, settings);
   if (const auto path = given(flags, "config")) read_config(*path, flags, table, settings);
   read_flags(flags);
-  resolve(settings);
+  resolve(settings, table);
   return settings;
 }
 

@@ -91,6 +91,7 @@ Metrics RunFolder::begin(std::int64_t step, const Settings& chosen, const RunFac
     config[kFacts] = {{"ranks", facts.ranks},
                       {"global_batch", facts.global_batch},
                       {"threads", *settings_.threads},
+                      {kDerived, chosen.derived},
                       {"versions", versions()}};
     data::write_file_atomically(out_->path() / "config.json", config.dump(2) + '\n');
     files.push_back(out_->path() / "metrics.jsonl");

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/exit.h"
 
@@ -82,8 +83,9 @@ struct Settings {
   bool overwrite = false, resume = false, summary = false;
   std::string progress = "auto";
 
-  /// No setting: of the run whose config.json --config names.
-  std::optional<RunFacts> config_facts = {};
+  // No settings of their own:
+  std::optional<RunFacts> config_facts = {};  ///< of the run whose config.json --config names
+  std::vector<std::string> derived = {};      ///< flags' names: left open, and set by resolve()
 };
 
 /// Sets what was left open by what it depends on (the data by the model, the rate by the optimizer, ...), and checks
