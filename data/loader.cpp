@@ -4,6 +4,7 @@
 
 #include "tandem/core/parallel.h"
 #include "tandem/core/recorder.h"
+#include "tandem/core/start_thread.h"
 
 namespace tandem::data {
 
@@ -26,7 +27,9 @@ void Loader::begin_epoch(const SamplerPosition& position) {
   error_ = nullptr;
   position_ = position;
   begun_ = true;
-  thread_ = std::jthread([this, sampler = sampler_](const std::stop_token& stop) { read_ahead(stop, sampler); });
+  thread_ = core::start_thread("that reads ahead", [this] {
+    return std::jthread([this, sampler = sampler_](const std::stop_token& stop) { read_ahead(stop, sampler); });
+  });
 }
 
 void Loader::read_ahead(const std::stop_token& stop, Sampler sampler) {

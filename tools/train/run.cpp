@@ -4,6 +4,7 @@
 
 #include "tandem/core/ops/reduce.h"
 #include "tandem/core/parallel.h"
+#include "tandem/core/start_thread.h"
 #include "tandem/data/safetensors.h"
 #include "tandem/distributed/error.h"
 #include "tools/train/bert_settings.h"
@@ -84,7 +85,7 @@ void verify_ranks(const Settings& settings, Ranks& ranks, const DataSource& data
   ranks.verify(
       "what the ranks read",
       {fmt::format("{} training and {} test samples", data.train->size(), data.test->size()),
-       "training data with hash " + data.fingerprint, "a model configuration with hash " + model_fingerprint(settings),
+       "data with hash " + contents_fingerprint(data), "a model configuration with hash " + model_fingerprint(settings),
        fmt::format("checkpoints up to step {}", state.step())});
 }
 
@@ -115,6 +116,7 @@ auto telling_others(Ranks& ranks, Part&& part) {
 
 int run_rank(const Settings& given, Ranks& ranks, const RunHooks& hooks) {
   const Settings settings = settings_of_rank(given, ranks.rank(), ranks.world().local_size());
+  core::check_compute_threads(static_cast<int>(*settings.threads));
   core::set_num_threads(static_cast<int>(*settings.threads));
   const DataSource data = open_data(settings);
   const Length length = run_length(settings, ranks.size(), data.train->size());
