@@ -5,6 +5,7 @@
 
 #include "tandem/core/parallel.h"
 #include "tandem/core/recorder.h"
+#include "tandem/core/start_thread.h"
 
 namespace tandem::data {
 
@@ -28,7 +29,9 @@ void Loader::begin_epoch(const SamplerPosition& position) {
   position_ = position;
   left_ = 0;
   begun_ = true;
-  thread_ = std::jthread([this, sampler = sampler_](const std::stop_token& stop) { read_ahead(stop, sampler); });
+  thread_ = core::start_thread("that reads ahead", [this] {
+    return std::jthread([this, sampler = sampler_](const std::stop_token& stop) { read_ahead(stop, sampler); });
+  });
 }
 
 void Loader::read_ahead(const std::stop_token& stop, Sampler sampler) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "tandem/core/fnv1a.h"
 #include "tandem/core/lines.h"
 #include "tandem/distributed/error.h"
+#include "tandem/distributed/network/deadline.h"
 
 namespace tandem::distributed {
 namespace {
@@ -56,35 +56,77 @@ std::string line_or_none(const std::vector<std::string>& lines, std::size_t inde
   return index < lines.size() ? lines[index] : "nothing there";
 }
 
-[[noreturn]] void throw_difference(const std::string& what, const std::vector<std::string>& first, int rank,
-                                   const std::vector<std::string>& differing) {
+// Of lines that differ.
+std::string difference(const std::string& what, const std::vector<std::string>& first, int rank,
+                       const std::vector<std::string>& differing) {
   std::size_t line = 0;
   while (line_or_none(first, line) == line_or_none(differing, line)) ++line;
-  throw SharedError(fmt::format("{} differ: rank 0 has {}, rank {} has {}", what, line_or_none(first, line), rank,
-                                line_or_none(differing, line)));
+  return fmt::format("{} differ: rank 0 has {}, rank {} has {}", what, line_or_none(first, line), rank,
+                     line_or_none(differing, line));
 }
 
-/// The value of a key that another rank is about to set.
-std::string await(World& world, const std::string& key, std::chrono::steady_clock::time_point deadline, int rank) {
-  constexpr Milliseconds kSlice{200};  // a failure ends the wait within this
-  while (std::chrono::steady_clock::now() < deadline) {
-    if (const auto value = world.store().get(key, kSlice)) return *value;
-    if (const auto failure = world.watch().failure()) throw PeerError(failure->cause);
+// One comparison in the store: each rank writes its lines, rank 0 reads them and writes how they differ.
+class StoreComparison {
+ public:
+  StoreComparison(World& world, const std::string& what, Milliseconds timeout)
+      : world_(world),
+        what_(what),
+        timeout_(timeout),
+        deadline_(timeout),
+        // All ranks make the same comparisons in the same order.
+        number_(world.store().add(fmt::format("agreement/of rank {}", world.rank()), 1)) {}
+
+  std::string verdict(std::span<const std::string> lines) {
+    world_.store().set(lines_key(world_.rank()), join(lines));
+    if (world_.rank() != 0) return await(verdict_key(), 0);
+    const std::vector<std::string> first(lines.begin(), lines.end());
+    std::string found;
+    for (int rank = 1; rank < world_.size(); ++rank) {
+      const auto other = split(await(lines_key(rank), rank));
+      if (found.empty() && other != first) found = difference(what_, first, rank, other);
+    }
+    world_.store().set(verdict_key(), found);
+    return found;
   }
-  throw TimeoutError(fmt::format("rank {} did not come to compare {}", rank, key));
-}
+
+ private:
+  std::string lines_key(int rank) const { return fmt::format("agreement/{}/{}", number_, rank); }
+  std::string verdict_key() const { return fmt::format("agreement/{}/verdict", number_); }
+
+  // What rank `writer` is about to write.
+  std::string await(const std::string& key, int writer) {
+    constexpr Milliseconds kSlice{200};  // a failure ends the wait within this
+    do {
+      if (auto value = world_.store().get(key, kSlice)) return *std::move(value);
+      if (const auto failure = world_.watch().failure()) throw PeerError(failure->cause);
+    } while (!deadline_.has_passed());
+    give_up(writer);
+  }
+
+  // Rank 0 may itself wait for another.
+  [[noreturn]] void give_up(int awaited) {
+    for (int rank = 0; rank < world_.size(); ++rank) {
+      if (world_.store().get(lines_key(rank), Milliseconds(0))) continue;
+      awaited = rank;
+      break;
+    }
+    const auto cause =
+        fmt::format("rank {} did not come to compare {} within {:g} s", awaited, what_, in_seconds(timeout_));
+    throw TimeoutError(world_.watch().report({awaited, world_.rank(), cause}).cause);
+  }
+
+  World& world_;
+  const std::string& what_;
+  const Milliseconds timeout_;
+  const Deadline deadline_;
+  const std::int64_t number_;
+};
 
 }  // namespace
 
-void verify_agreement(World& world, const std::string& topic, const std::string& what,
-                      std::span<const std::string> lines, Milliseconds timeout) {
-  const auto key = [&](int rank) { return fmt::format("agreement/{}/{}", topic, rank); };
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  world.store().set(key(world.rank()), join(lines));
-  const std::vector<std::string> first = split(await(world, key(0), deadline, 0));
-  for (int rank = 1; rank < world.size(); ++rank)
-    if (const auto other = split(await(world, key(rank), deadline, rank)); other != first)
-      throw_difference(what, first, rank, other);
+void verify_agreement(World& world, const std::string& what, std::span<const std::string> lines, Milliseconds timeout) {
+  const std::string difference_found = StoreComparison(world, what, timeout).verdict(lines);
+  if (!difference_found.empty()) throw SharedError(difference_found);
 }
 
 void verify_agreement(ProcessGroup& group, const std::string& what, std::span<const std::string> lines) {
@@ -94,7 +136,7 @@ void verify_agreement(ProcessGroup& group, const std::string& what, std::span<co
   if (other == fingerprints.end()) return;
   const int rank = static_cast<int>(other - fingerprints.begin());
   const std::vector<std::string> first = lines_of(group, 0, lines), differing = lines_of(group, rank, lines);
-  throw_difference(what, first, rank, differing);
+  throw SharedError(difference(what, first, rank, differing));
 }
 
 }  // namespace tandem::distributed

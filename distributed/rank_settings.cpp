@@ -1,5 +1,6 @@
 #include "tandem/distributed/rank_settings.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <limits>
@@ -21,12 +22,31 @@ struct Starter {
 constexpr std::array<Starter, 4> kStarters{{
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "set both on every rank"},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-     "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500 ..., where HOST runs rank 0"},
+     "on several machines, mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500 ..., where HOST runs rank 0"},
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
      "mpirun -genv MASTER_ADDR HOST -genv MASTER_PORT 29500 ..., where HOST runs rank 0"},
     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr,
      "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1) MASTER_PORT=29500 before srun"},
 }};
+
+/// Those that are not understood, by the variables in which they count processes: if they started several, each would
+/// train alone.
+struct UnknownStarter {
+  const char *name, *rank, *world_size;  // world_size may be null
+};
+constexpr std::array<UnknownStarter, 7> kUnknownStarters{{
+    {"PMIx", "PMIX_RANK", nullptr},
+    {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+    {"jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
+    {"PALS", "PALS_RANKID", nullptr},
+    {"ALPS", "ALPS_APP_PE", nullptr},
+    {"Horovod", "HOROVOD_RANK", "HOROVOD_SIZE"},
+}};
+
+constexpr const char* kHowToTell =
+    "to train together, set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in each, or give --rank, --world-size and "
+    "--init";
 
 constexpr const char* kInitForms = "env://, tcp://HOST:PORT, tcp://[IPV6]:PORT, file:///ABSOLUTE/PATH";
 
@@ -65,18 +85,47 @@ void check_range(const Named& number, std::int64_t least, std::int64_t most, con
   }
 }
 
+/// A batch script has SLURM_NTASKS, and SLURM_PROCID=0 as if it was the first of them; only srun makes steps.
+bool is_started_by_srun(const Environment& environment, const std::optional<Named>& rank) {
+  if (environment("SLURM_STEP_ID") || environment("SLURM_STEPID")) return true;
+  return rank && rank->value != 0;
+}
+
+/// For a process that takes itself for a run of one rank; empty if nothing speaks against that.
+std::string warn_of_other_starters(const Environment& environment) {
+  for (const UnknownStarter& starter : kUnknownStarters) {
+    const auto rank = environment(starter.rank);
+    if (!rank) continue;
+    const auto size = starter.world_size ? environment(starter.world_size) : std::nullopt;
+    if (size == "1") continue;
+    return fmt::format(
+        "{} is {}{}: this looks like one of several processes that {} started, but each of them trains "
+        "alone; {}",
+        starter.rank, one_line(*rank, 20),
+        size ? fmt::format(", {} is {}", starter.world_size, one_line(*size, 20)) : "", starter.name, kHowToTell);
+  }
+  const auto tasks = environment("SLURM_NTASKS");
+  if (!tasks || tasks == "1") return "";
+  return fmt::format(
+      "SLURM_NTASKS is {}, but srun did not start this process: it trains alone; to train with all "
+      "tasks, start it with srun",
+      one_line(*tasks, 20));
+}
+
 /// Sets rank, sizes and source; returns who started this process, none: nobody, or flags say it.
 const Starter* resolve_numbers(const RankOptions& options, const Environment& environment, RankSettings& settings) {
   const Starter* starter = nullptr;
   auto numbers = both(flag("--rank", options.rank), flag("--world-size", options.world_size), "--rank", "--world-size");
   for (std::size_t i = 0; !numbers && i < kStarters.size(); ++i) {
     const auto rank = variable(environment, kStarters[i].rank);
-    // Slurm tells the number of tasks also where srun has not started this process: then it is a run of one rank.
-    if (!rank && kStarters[i].rank == std::string_view("SLURM_PROCID")) continue;
+    if (kStarters[i].rank == std::string_view("SLURM_PROCID") && !is_started_by_srun(environment, rank)) continue;
     numbers = both(rank, variable(environment, kStarters[i].world_size), kStarters[i].rank, kStarters[i].world_size);
     if (numbers) starter = &kStarters[i];
   }
-  if (!numbers) numbers = std::pair(Named{"--rank", 0}, Named{"--world-size", 1});
+  if (!numbers) {
+    settings.warning = warn_of_other_starters(environment);
+    numbers = std::pair(Named{"--rank", 0}, Named{"--world-size", 1});
+  }
 
   const auto& [rank, size] = *numbers;
   check_range(size, 1, std::numeric_limits<int>::max(), "the number of ranks");
@@ -124,8 +173,25 @@ void resolve_tcp(const std::string& init, const std::string& place, RankSettings
   settings.store_server = "rank 0";
 }
 
+/// Where mpirun keeps what its processes on this machine share, and which run of its this is; empty if the ranks are on
+/// several machines, or Open MPI does not say.
+std::string port_file_of_open_mpi(const Environment& environment) {
+  const auto size = environment("OMPI_COMM_WORLD_SIZE"), local_size = environment("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const auto folder = environment("PMIX_SERVER_TMPDIR"), run = environment("PMIX_NAMESPACE");
+  if (!size || size != local_size || !folder || !folder->starts_with('/') || !run || run->empty()) return "";
+  std::string name = "tandem-port-" + *run;
+  std::replace(name.begin(), name.end(), '/', '-');
+  return *folder + '/' + name;
+}
+
 void resolve_environment(const Starter* starter, const Environment& environment, RankSettings& settings) {
   const std::string host = environment("MASTER_ADDR").value_or(""), port = environment("MASTER_PORT").value_or("");
+  if (host.empty() && port.empty() && starter == &kStarters[1]) {
+    settings.port_file = port_file_of_open_mpi(environment);
+    settings.host = "localhost";
+    settings.store_server = "rank 0";
+    if (!settings.port_file.empty()) return;
+  }
   if (host.empty() || port.empty()) {
     core::fail(
         "{} not set, so the {} ranks ({} is {}) do not know where to meet: {}, or give --init tcp://HOST:PORT or "

@@ -87,9 +87,10 @@ std::string name_ranks(std::vector<int> ranks) {
   return fmt::format("{} {}{}", noun, fmt::join(ranks, ", "), more ? ", ..." : "");
 }
 
-[[noreturn]] void give_up(Store& store, Watch& watch, const RankSettings& settings, const std::vector<int>& missing) {
-  const auto cause = fmt::format("{} of {} did not come to {} within {:g} s", name_ranks(missing), settings.world_size,
-                                 store.str(), in_seconds(settings.timeout));
+[[noreturn]] void give_up(Store& store, Watch& watch, const RankSettings& settings, const std::vector<int>& missing,
+                          const std::string& listening) {
+  const auto cause = fmt::format("{} of {} did not come to {} within {:g} s{}", name_ranks(missing),
+                                 settings.world_size, store.str(), in_seconds(settings.timeout), listening);
   const Failure first = watch.report({missing.front(), settings.rank, cause});
   throw TimeoutError(fmt::format("rank {}: {}", settings.rank, first.cause));
 }
@@ -145,7 +146,7 @@ void claim_rank(Store& store, const RankSettings& settings, const Identity& iden
 }
 
 std::vector<Identity> meet_members(Store& store, Watch& watch, const RankSettings& settings, const Identity& identity,
-                                   Clock::time_point deadline) {
+                                   const std::string& place, Clock::time_point deadline) {
   store.set(member_key(settings.rank), identity.encode());
   const auto patience = Clock::now() + kPatience;
   bool has_spoken = false;
@@ -160,10 +161,11 @@ std::vector<Identity> meet_members(Store& store, Watch& watch, const RankSetting
     if (now < std::min(patience, deadline)) continue;
     const auto missing = missing_members(store, settings);
     if (missing.empty()) continue;
-    if (now >= deadline) give_up(store, watch, settings, missing);
+    const std::string listening = place.empty() ? "" : fmt::format("; rank {} listens on {}", settings.rank, place);
+    if (now >= deadline) give_up(store, watch, settings, missing, listening);
     if (!std::exchange(has_spoken, true)) {
-      fmt::print(stderr, "rank {}: waiting for {} of {} at {}\n", settings.rank, name_ranks(missing),
-                 settings.world_size, store.str());
+      fmt::print(stderr, "rank {}: waiting for {} of {} at {}{}\n", settings.rank, name_ranks(missing),
+                 settings.world_size, store.str(), listening);
     }
   }
   return members;

@@ -40,9 +40,10 @@ bool has_ended(const Identity& identity);
 void claim_rank(Store& store, const RankSettings& settings, const Identity& identity);
 
 /// Introduces this rank and waits for all others until `deadline`; says on stderr, once, for whom it has been waiting
-/// for long. Throws TimeoutError that names who is missing, which ends the run for all, and PeerError for a failure.
+/// for long, and, if this rank serves the store, that it listens on `place`. Throws TimeoutError that names who is
+/// missing, which ends the run for all, and PeerError for a failure.
 std::vector<Identity> meet_members(Store& store, Watch& watch, const RankSettings& settings, const Identity& identity,
-                                   AwakeClock::time_point deadline);
+                                   const std::string& place, AwakeClock::time_point deadline);
 
 /// This rank's address for connections between ranks: loopback where all are on one machine, else one that the others
 /// can reach. Throws Error where there is none.

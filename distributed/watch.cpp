@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/core/start_thread.h"
 #include "tandem/distributed/awake_clock.h"
 #include "tandem/distributed/beat.h"
 #include "tandem/distributed/error.h"
@@ -82,7 +83,7 @@ Watch::Implementation::Implementation(std::shared_ptr<Store> store, int rank, in
     connection_->set_at_end(kFailureKey, Failure{rank_, rank_, cause}.encode());
   }
   beat();
-  thread_ = std::thread([this] { run(); });
+  thread_ = core::start_thread("that beats", [this] { return std::thread([this] { run(); }); });
 }
 
 void Watch::Implementation::stop() {

@@ -13,17 +13,19 @@
 #include <utility>
 
 #include "tandem/core/parallel.h"
+#include "tandem/core/start_thread.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/groups/ended_groups.h"
 #include "tandem/distributed/groups/gloo_group.h"
 #include "tandem/distributed/groups/mpi_group.h"
 #include "tandem/distributed/groups/thread_group.h"
 #include "tandem/distributed/network/address.h"
+#include "tandem/distributed/published_port.h"
 #include "tandem/distributed/rendezvous.h"
+#include "tandem/distributed/served_store.h"
 #include "tandem/distributed/stores/file_store.h"
 #include "tandem/distributed/stores/memory_store.h"
 #include "tandem/distributed/stores/tcp_store.h"
-#include "tandem/distributed/stores/tcp_store_server.h"
 
 namespace tandem::distributed {
 namespace {
@@ -32,27 +34,6 @@ using Clock = AwakeClock;
 
 constexpr const char *kLeftKey = "left", *kAllLeftKey = "all_left";
 constexpr Milliseconds kLastGoodbye{2000};  // the server's patience with ranks that are about to leave
-constexpr Milliseconds kLinger{1500};       // three beats: time to read the first failure before the store ends
-
-/// The store's server, which after a failure ends when the others have read the cause.
-class Serving {
- public:
-  Serving(const std::string& host, std::uint16_t port) : server_(host, port) {}
-  ~Serving() {
-    const auto deadline = Clock::now() + kLinger;
-    while (lingers_ && server_.clients() > 0 && Clock::now() < deadline) {
-      std::this_thread::sleep_for(Milliseconds(10));
-    }
-  }
-  Serving(const Serving&) = delete;
-  Serving& operator=(const Serving&) = delete;
-
-  void need_not_linger() { lingers_ = false; }
-
- private:
-  TcpStoreServer server_;
-  bool lingers_ = true;
-};
 
 /// Gloo writes to connections that the other side may have closed; without this the process would end by SIGPIPE
 /// instead of an error. Who handles that signal keeps doing so.
@@ -76,7 +57,8 @@ class World::Implementation {
   const RankSettings settings;
 
  private:
-  std::unique_ptr<Serving> serving_;  // before its clients, which end first
+  std::unique_ptr<ServedStore> serving_;  // before its clients, which end first
+  std::unique_ptr<PublishedPort> published_;
 
  public:
   std::shared_ptr<Store> store;
@@ -86,6 +68,7 @@ class World::Implementation {
 
  private:
   void connect(Identity& identity, Clock::time_point deadline);
+  void connect_over_tcp(Identity& identity, Clock::time_point deadline);
   void join(const Identity& identity, WatchOptions watch_options, Clock::time_point deadline);
   void count_local_ranks(const std::vector<Identity>& identities);
   void say_last_goodbye();
@@ -101,6 +84,7 @@ class World::Implementation {
 
 World::Implementation::Implementation(const RankSettings& given, const WatchOptions& watch_options) : settings(given) {
   const auto deadline = Clock::now() + settings.timeout;
+  if (!settings.warning.empty()) fmt::print(stderr, "warning: {}\n", settings.warning);
   Identity identity = own_identity();
   if (settings.interface) identity.address = address_of_interface(*settings.interface);
   connect(identity, deadline);
@@ -121,13 +105,26 @@ void World::Implementation::connect(Identity& identity, Clock::time_point deadli
       network_ = std::make_shared<ThreadNetwork>(1);
       return;
     case RankSettings::Meeting::file: store = std::make_shared<FileStore>(settings.path); return;
-    case RankSettings::Meeting::tcp:
-      if (settings.serves_store) serving_ = std::make_unique<Serving>(settings.host, settings.port);
-      const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
-      const auto client = std::make_shared<TcpStore>(settings.host, settings.port, std::max(left, Milliseconds(1)));
-      if (identity.address.empty()) identity.address = client->local_address();
-      store = client;
+    case RankSettings::Meeting::tcp: connect_over_tcp(identity, deadline);
   }
+}
+
+void World::Implementation::connect_over_tcp(Identity& identity, Clock::time_point deadline) {
+  const auto left = [&] {
+    return std::max(std::chrono::duration_cast<Milliseconds>(deadline - Clock::now()), Milliseconds(1));
+  };
+  std::uint16_t port = settings.port;
+  if (settings.serves_store) {
+    await_name(settings.host, left());
+    serving_ = std::make_unique<ServedStore>(settings.host, settings.port);
+    port = serving_->port();
+    if (!settings.port_file.empty()) published_ = std::make_unique<PublishedPort>(settings.port_file, port);
+  } else if (!settings.port_file.empty()) {
+    port = await_port(settings.port_file, left());
+  }
+  const auto client = std::make_shared<TcpStore>(settings.host, port, left());
+  if (identity.address.empty()) identity.address = client->local_address();
+  store = client;
 }
 
 void World::Implementation::join(const Identity& identity, WatchOptions watch_options, Clock::time_point deadline) {
@@ -137,7 +134,9 @@ void World::Implementation::join(const Identity& identity, WatchOptions watch_op
   watch = std::make_shared<Watch>(store, settings.rank, settings.world_size, watch_options);
   std::vector<Identity> identities{identity};
   try {
-    if (settings.world_size > 1) identities = meet_members(*store, *watch, settings, identity, deadline);
+    const std::string place = serving_ ? serving_->describe() : "";
+    if (settings.world_size > 1) identities = meet_members(*store, *watch, settings, identity, place, deadline);
+    published_.reset();  // all have read it, and a later run of the same mpirun has a port of its own
     if (!network_) data_address_ = choose_data_address(identities, settings.rank);
   } catch (const TimeoutError&) {
     throw;
@@ -164,16 +163,19 @@ std::shared_ptr<ProcessGroup> World::Implementation::make_group(const std::strin
   if (has_left_) core::fail("group {}: rank {} has left the world already", name, settings.rank);
   if (!group_names_.insert(name).second) core::fail("group {}: there is one of this name already", name);
   const GroupOptions options{settings.timeout, watch, ended_};
-  if (network_) return network_->join(name, settings.rank, options);
-  if (settings.backend == Backend::mpi) return make_mpi_group(name, options);
-  ignore_broken_pipes();
   try {
+    if (network_) return network_->join(name, settings.rank, options);
+    if (settings.backend == Backend::mpi) return make_mpi_group(name, {settings.rank, settings.world_size}, options);
+    ignore_broken_pipes();
     // A connection of its own, since it waits for others on it.
     return make_gloo_group(name, {settings.rank, settings.world_size, store->connect_again(), data_address_}, options);
   } catch (const PeerError& error) {
     const Failure first = watch->report({-1, settings.rank, error.what()});
     if (first.cause == error.what()) throw;
     throw PeerError(fmt::format("group {}: {}", name, first.cause));
+  } catch (const core::Error& error) {  // others may wait in this group for a rank that will not come
+    watch->report({settings.rank, settings.rank, fmt::format("rank {}: {}", settings.rank, error.what())});
+    throw;
   }
 }
 
@@ -305,7 +307,14 @@ void run_as_threads(int size, const std::function<void(World&)>& rank_main, Mill
   };
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(size));
-  for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
+  for (int rank = 0; rank < size; ++rank) {
+    try {
+      threads.push_back(core::start_thread("that is a rank", [&] { return std::thread(run_rank, rank); }));
+    } catch (...) {
+      report_failure(*store, {rank, rank, fmt::format("rank {}: {}", rank, note_exception(cause))});
+      break;
+    }
+  }
   for (std::thread& thread : threads) thread.join();
   cause.rethrow();
 }

@@ -17,12 +17,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "tandem/core/start_thread.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/groups/no_sigpipe.h"
 #include "tandem/distributed/groups/prompt_thread.h"
@@ -103,10 +105,12 @@ GlooMesh::GlooMesh(std::string group, GlooEndpoint endpoint)
 
 void GlooMesh::connect(Milliseconds timeout) {
   std::promise<void> is_done;
-  std::thread timer([&, done = is_done.get_future()] {
+  const auto watch_deadline = [&, done = is_done.get_future()] {
     if (done.wait_for(timeout + kLook) == std::future_status::timeout)
       close(fmt::format("rank {} waited {} s for connections", endpoint_.rank, in_seconds(timeout)));
-  });
+  };
+  std::thread timer =
+      core::start_thread("that watches a deadline", [&] { return std::thread(std::cref(watch_deadline)); });
   const auto finish = [&] {
     is_done.set_value();
     timer.join();

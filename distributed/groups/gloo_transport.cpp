@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/core/start_thread.h"
+
 #if defined(__SANITIZE_THREAD__)
 extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
 extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
@@ -87,7 +89,8 @@ class GlooTransport final : public Transport {
     for (int rank = 0; rank < mesh_->endpoint().size; ++rank)
       if (rank != mesh_->endpoint().rank) attach(rank);
     const Milliseconds look = std::clamp(timeout / 16, Milliseconds(5), Milliseconds(500));
-    timer_ = std::thread([this, look] { watch_deadline(look); });
+    timer_ = core::start_thread("that watches deadlines",
+                                [&] { return std::thread([this, look] { watch_deadline(look); }); });
   }
 
   ~GlooTransport() override {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "tandem/core/start_thread.h"
 #include "tandem/distributed/groups/no_sigpipe.h"
 #include "tandem/distributed/groups/prompt_thread.h"
 
@@ -18,7 +19,9 @@ template <class Item>
 class Lane {
  public:
   /// `handle` must not throw.
-  explicit Lane(std::function<void(Item&)> handle) : handle_(std::move(handle)), thread_([this] { run(); }) {}
+  explicit Lane(std::function<void(Item&)> handle) : handle_(std::move(handle)) {
+    thread_ = core::start_thread("of a group", [this] { return std::thread([this] { run(); }); });
+  }
   /// Returns when all that was given has been handled.
   ~Lane() {
     {
@@ -65,7 +68,7 @@ class Lane {
   std::condition_variable changed_;
   std::deque<Item> items_;
   bool is_handling_ = false, is_stopping_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;
 };
 
 }  // namespace tandem::distributed

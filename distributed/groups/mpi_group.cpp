@@ -45,14 +45,30 @@ MPI_Comm duplicate_all(MpiProcess& process, const std::string& name, const Group
   }
 }
 
+// Without this, ranks that MPI does not know as one run would train apart, each content with its own gradients.
+void check_member(const MpiProcess& process, const std::string& name, const MpiMember& member) {
+  if (process.size() != member.size)
+    core::fail(
+        "group {}: MPI started {} {}, the run has {}: start the ranks with mpirun or srun (mpirun -n {} train "
+        "--backend mpi ...), not with launch or by hand; or choose --backend gloo",
+        name, process.size(), process.size() == 1 ? "process" : "processes", member.size, member.size);
+  if (process.rank() != member.rank)
+    core::fail(
+        "group {}: rank {} of the run is rank {} for MPI: leave the ranks' numbers to mpirun or srun (no --rank, "
+        "no RANK)",
+        name, member.rank, process.rank());
+}
+
 }  // namespace
 
-std::shared_ptr<ProcessGroup> make_mpi_group(const std::string& name, const GroupOptions& options) try {
+std::shared_ptr<ProcessGroup> make_mpi_group(const std::string& name, const MpiMember& member,
+                                             const GroupOptions& options) try {
   MpiProcess& process = MpiProcess::get();
+  check_member(process, name, member);
   std::unique_ptr<JobRunner> runner;
   if (process.size() > 1) runner = std::make_unique<MpiRunner>(process, duplicate_all(process, name, options));
-  auto duplicate = [options](const std::string& other) { return make_mpi_group(other, options); };
-  return std::make_shared<QueuedGroup>(name, process.rank(), process.size(), options, std::move(runner),
+  auto duplicate = [member, options](const std::string& other) { return make_mpi_group(other, member, options); };
+  return std::make_shared<QueuedGroup>(name, member.rank, member.size, options, std::move(runner),
                                        std::move(duplicate));
 } catch (const TransportError& error) {
   core::fail("group {}: {}", name, error.what());

@@ -18,9 +18,16 @@
 
 namespace tandem::distributed {
 
-/// Collective. Rank and size are MPI's. Throws Error where this build has no MPI, or MPI was started by somebody else
-/// without threads (less than MPI_THREAD_SERIALIZED); TimeoutError where ranks do not come; PeerError where the watch
-/// knows of a failure.
-std::shared_ptr<ProcessGroup> make_mpi_group(const std::string& name, const GroupOptions& options);
+/// This process in the run. MPI numbers and counts processes on its own: a program that mpirun did not start is alone.
+struct MpiMember {
+  int rank = 0;
+  int size = 1;
+};
+
+/// Collective. Throws Error if MPI's rank or number of processes is not `member`'s, if this build has no MPI, or if MPI
+/// was started by somebody else without threads (less than MPI_THREAD_SERIALIZED); TimeoutError if ranks do not come;
+/// PeerError if the watch knows of a failure.
+std::shared_ptr<ProcessGroup> make_mpi_group(const std::string& name, const MpiMember& member,
+                                             const GroupOptions& options);
 
 }  // namespace tandem::distributed

@@ -4,7 +4,8 @@
 
 namespace tandem::distributed {
 
-std::shared_ptr<ProcessGroup> make_mpi_group(const std::string& name, const GroupOptions& /*options*/) {
+std::shared_ptr<ProcessGroup> make_mpi_group(const std::string& name, const MpiMember& /*member*/,
+                                             const GroupOptions& /*options*/) {
   core::fail("group {}: this build has no MPI; install libopenmpi-dev and openmpi-bin, then configure and build again",
              name);
 }

@@ -13,8 +13,10 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "tandem/core/error.h"
+#include "tandem/distributed/network/deadline.h"
 
 namespace tandem::distributed {
 namespace {
@@ -144,6 +146,16 @@ std::vector<Address> resolve(const std::string& host, std::uint16_t port) {
   return addresses;
 }
 
+void await_name(const std::string& host, Milliseconds timeout) {
+  constexpr Milliseconds kPause{250};
+  for (const Deadline deadline(timeout);; std::this_thread::sleep_for(kPause)) {
+    const int code = look_up(host, 0).second;
+    if (code == 0) return;
+    if (deadline.has_passed())
+      core::fail("the host '{}' has no address after {:g} s: {}", host, in_seconds(timeout), gai_strerror(code));
+  }
+}
+
 bool is_loopback(const Address& address) {
   if (address.family() == AF_INET) {
     return ntohl(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
@@ -155,6 +167,14 @@ bool is_loopback(const Address& address) {
 bool is_loopback(const std::string& address) {
   const auto parsed = literal(address);
   return parsed && is_loopback(*parsed);
+}
+
+void check_loopback_is_up() {
+  const std::vector<Interface> all = interfaces();
+  if (std::none_of(all.begin(), all.end(), [](const Interface& i) { return is_loopback(i.address); }))
+    core::fail(
+        "this machine has no loopback interface that is up, so its ranks cannot connect: bring it up "
+        "(ip link set lo up), or meet in a file (--init file:///PATH) with --interface of another one");
 }
 
 std::string local_address_towards(const std::string& host) {

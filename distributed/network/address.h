@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tandem/distributed/store.h"
+
 namespace tandem::distributed {
 
 /// Of a socket.
@@ -41,9 +43,15 @@ std::string host_and_port(const std::string& host, std::uint16_t port);
 
 /// All addresses that a host stands for, the preferred one first. Throws Error where it has none.
 std::vector<Address> resolve(const std::string& host, std::uint16_t port);
+/// Waits until `host` has an address: a machine's name may come into DNS after the machine. Throws Error after
+/// `timeout`.
+void await_name(const std::string& host, Milliseconds timeout);
 /// Whether it is one of this machine to itself: 127.0.0.0/8, ::1. False for names.
 bool is_loopback(const std::string& address);
 bool is_loopback(const Address& address);
+
+/// Throws Error if this machine cannot connect to itself, as in a network namespace whose loopback interface is down.
+void check_loopback_is_up();
 
 /// This machine's address, literal, of the interface that leads to `host`. Throws Error where no route does.
 std::string local_address_towards(const std::string& host);

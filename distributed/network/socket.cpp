@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,10 +19,22 @@
 namespace tandem::distributed {
 namespace {
 
+// Waiting for others would not help.
+[[noreturn]] void fail_for_descriptors(int code) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  core::fail(
+      "no connection can be opened: {}; this process may have {} files and connections: raise the limit "
+      "(ulimit -n 4096)",
+      system_reason(code), limit.rlim_cur);
+}
+
 Socket make_socket(int family) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket.is_open()) throw PeerError(system_reason(errno));
-  return socket;
+  if (socket.is_open()) return socket;
+  const int code = errno;
+  if (code == EMFILE || code == ENFILE) fail_for_descriptors(code);
+  throw PeerError(system_reason(code));
 }
 
 void set_option(const Socket& socket, int level, int option) {

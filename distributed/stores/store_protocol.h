@@ -20,6 +20,8 @@
 namespace tandem::distributed::store_protocol {
 
 inline constexpr std::uint32_t kVersion = 1;
+/// In place of a version: the server has no room for one more client.
+inline constexpr std::uint32_t kFull = 0xffffffff;
 inline constexpr std::size_t kHelloSize = 12;
 
 enum class Operation : std::uint8_t { set = 1, get, add, compare_and_set, remove, set_at_end };

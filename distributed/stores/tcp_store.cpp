@@ -1,9 +1,11 @@
 #include "tandem/distributed/stores/tcp_store.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/network/socket.h"
@@ -19,6 +21,7 @@ using store_protocol::Request;
 
 // A server that is there answers in far less than a second; one that does not for so long hangs, or is none of ours.
 constexpr Milliseconds kAnswerTime(5000);
+constexpr Milliseconds kPatience(5000);  // before it is said what a process waits for
 constexpr Milliseconds kFirstPause(20), kLongestPause(250);
 
 std::string printable(std::string_view bytes) {
@@ -71,29 +74,53 @@ Socket introduce(const Address& address, const std::string& url, const Deadline&
                url, in_seconds(kAnswerTime));
   }
   if (version == store_protocol::kVersion) return socket;
+  if (version == store_protocol::kFull)
+    core::fail(
+        "the store at {} has no room for one more process: the process that serves it may open no more files and "
+        "connections: raise its limit (ulimit -n 4096)",
+        url);
   core::fail("the store at {} speaks version {} of the protocol, this process version {}: use one build of Tandem", url,
              version, store_protocol::kVersion);
 }
 
+// One try at each address that the host has now. Where none answers, `reason` says why.
+std::optional<Socket> try_to_connect(const std::string& host, std::uint16_t port, const Deadline& deadline,
+                                     std::string& reason) {
+  std::vector<Address> addresses;
+  try {
+    addresses = resolve(host, port);
+  } catch (const core::Error& error) {  // its name may come into DNS later than this process
+    reason = error.what();
+    return std::nullopt;
+  }
+  for (const Address& address : addresses) {
+    try {
+      return introduce(address, "tcp://" + host_and_port(host, port), deadline);
+    } catch (const PeerError& error) {
+      reason = error.what();
+    }
+  }
+  if (std::all_of(addresses.begin(), addresses.end(), [](const Address& a) { return is_loopback(a); }))
+    check_loopback_is_up();
+  return std::nullopt;
+}
+
 Socket connect_until(const std::string& host, std::uint16_t port, Milliseconds timeout) {
-  const Deadline deadline(timeout);
-  const std::vector<Address> addresses = resolve(host, port);
+  const Deadline deadline(timeout), patience(kPatience);
+  const std::string place = host_and_port(host, port);
+  bool has_spoken = false;
   std::string reason;
   for (Milliseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
-    for (const Address& address : addresses) {
-      try {
-        return introduce(address, "tcp://" + host_and_port(host, port), deadline);
-      } catch (const PeerError& error) {
-        reason = error.what();
-      }
-    }
+    if (auto socket = try_to_connect(host, port, deadline, reason)) return *std::move(socket);
     if (deadline.has_passed()) break;
+    if (patience.has_passed() && !std::exchange(has_spoken, true))
+      fmt::print(stderr, "waiting for a store at {} ({})\n", place, reason);
     std::this_thread::sleep_for(std::min(pause, deadline.nap()));
   }
   throw TimeoutError(
       fmt::format("nobody serves a store at {} ({}) after {} s: is rank 0 (or launch) running, and is "
                   "the address right?",
-                  host_and_port(host, port), reason, in_seconds(timeout)));
+                  place, reason, in_seconds(timeout)));
 }
 
 }  // namespace

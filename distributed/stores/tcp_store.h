@@ -11,9 +11,9 @@ namespace tandem::distributed {
 
 class TcpStore final : public Store {
  public:
-  /// Connects, trying again until `timeout`, since the server may start later than its clients. Throws Error at once
-  /// where the host has no address, TimeoutError where nobody answered in time, and Error where who answers is no store
-  /// of Tandem.
+  /// Connects, trying again until `timeout`, since the server, or its host's name, may come later than its clients;
+  /// says on stderr, once, if that takes long. Throws TimeoutError if nobody answered in time, and Error at once if who
+  /// answers is no store of Tandem, or this process cannot connect to anybody.
   TcpStore(const std::string& host, std::uint16_t port, Milliseconds timeout);
   ~TcpStore() override;
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/core/start_thread.h"
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/network/socket.h"
 #include "tandem/distributed/stores/dictionary.h"
@@ -30,6 +31,11 @@ using store_protocol::Request;
 constexpr std::size_t kMostStrangers = 64;
 // Few at a time, so that who is accepted can say hello before the next ones push it out.
 constexpr int kAcceptsAtOnce = 16;
+
+// Where there is no room: for who has been let in to say hello, and for who cannot be let in.
+constexpr Milliseconds kTimeToSpeak(100), kRefusalTime(50);
+
+Socket make_spare() { return Socket(eventfd(0, EFD_CLOEXEC)); }
 
 // The first that can be bound decides about port 0. Addresses that this machine has not (::1 of "localhost", where
 // there is no IPv6) are left out where there are others.
@@ -68,9 +74,10 @@ class TcpStoreServer::Implementation {
   Implementation(const std::string& host, std::uint16_t port)
       : listeners_(port == 0 ? listen_somewhere(host) : listen_on_all(host, port)),
         port_(listeners_.front().local_address().port()),
-        stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (!stop_.is_open()) core::fail("cannot serve a store: {}", system_reason(errno));
-    thread_ = std::thread([this] { serve(); });
+        stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        spare_(make_spare()) {
+    if (!stop_.is_open() || !spare_.is_open()) core::fail("cannot serve a store: {}", system_reason(errno));
+    thread_ = core::start_thread("that serves the store", [this] { return std::thread([this] { serve(); }); });
   }
 
   ~Implementation() {
@@ -80,12 +87,19 @@ class TcpStoreServer::Implementation {
   }
 
   std::uint16_t port() const { return port_; }
+  std::vector<Address> addresses() const {
+    std::vector<Address> all;
+    for (const Socket& listener : listeners_) all.push_back(listener.local_address());
+    return all;
+  }
   int clients() const { return introduced_; }
 
  private:
   void serve();
   int time_to_next_look() const;
   void accept_from(Socket& listener);
+  void make_room(Socket& listener);
+  void refuse_next(Socket& listener);
   void drop_oldest_stranger();
   void forget(const StoreSession& session);
   bool work_with(StoreSession& session, short events);
@@ -95,7 +109,8 @@ class TcpStoreServer::Implementation {
 
   std::vector<Socket> listeners_;
   std::uint16_t port_;
-  Socket stop_;  // an eventfd
+  Socket stop_;   // an eventfd
+  Socket spare_;  // a descriptor that is only there to be given up
   std::atomic<int> introduced_ = 0;
   Dictionary dictionary_;
   std::list<StoreSession> sessions_;  // in the order of their coming
@@ -146,14 +161,40 @@ void TcpStoreServer::Implementation::accept_from(Socket& listener) {
     bool is_out_of_descriptors = false;
     auto socket = listener.accept(is_out_of_descriptors);
     if (is_out_of_descriptors) {
-      if (strangers_ == 0) std::this_thread::sleep_for(Milliseconds(10));
-      drop_oldest_stranger();
+      if (listener.wait_to_receive(Deadline(Milliseconds(0)))) make_room(listener);  // else nobody waits to come in
       return;
     }
     if (!socket) return;
     sessions_.emplace_back(std::move(*socket));
     if (++strangers_ > kMostStrangers) drop_oldest_stranger();
   }
+}
+
+// Strangers that had time to say hello go; others get it. Where all have said it nobody can be dropped, and who comes
+// next is told so.
+void TcpStoreServer::Implementation::make_room(Socket& listener) {
+  if (strangers_ == 0) return refuse_next(listener);
+  const auto oldest =
+      std::find_if(sessions_.begin(), sessions_.end(), [](const auto& session) { return !session.is_introduced(); });
+  if (oldest->deadline()->left() < StoreSession::kHelloTime - kTimeToSpeak) return drop_oldest_stranger();
+  std::this_thread::sleep_for(Milliseconds(10));
+}
+
+// On the descriptor that was kept for this.
+void TcpStoreServer::Implementation::refuse_next(Socket& listener) {
+  spare_.close();
+  bool is_out_of_descriptors = false;
+  try {
+    if (auto socket = listener.accept(is_out_of_descriptors)) {
+      std::string ignored;
+      if (socket->wait_to_receive(Deadline(kRefusalTime)))
+        socket->receive(ignored);  // else its end would cut ours short
+      socket->send(store_protocol::encode_hello(store_protocol::kFull));
+    }
+  } catch (const PeerError&) {  // it has left
+  }
+  spare_ = make_spare();
+  if (is_out_of_descriptors) std::this_thread::sleep_for(Milliseconds(10));
 }
 
 void TcpStoreServer::Implementation::drop_oldest_stranger() {
@@ -252,6 +293,7 @@ TcpStoreServer::TcpStoreServer(const std::string& host, std::uint16_t port)
     : implementation_(std::make_unique<Implementation>(host, port)) {}
 TcpStoreServer::~TcpStoreServer() = default;
 std::uint16_t TcpStoreServer::port() const { return implementation_->port(); }
+std::vector<Address> TcpStoreServer::addresses() const { return implementation_->addresses(); }
 int TcpStoreServer::clients() const { return implementation_->clients(); }
 
 }  // namespace tandem::distributed

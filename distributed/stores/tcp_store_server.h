@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "tandem/distributed/network/address.h"
 
 namespace tandem::distributed {
 
@@ -20,6 +23,8 @@ class TcpStoreServer {
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
   std::uint16_t port() const;
+  /// What it listens on.
+  std::vector<Address> addresses() const;
   /// Clients that have introduced themselves and are still connected.
   int clients() const;
 

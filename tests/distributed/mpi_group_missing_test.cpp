@@ -5,6 +5,6 @@
 #include "tests/errors.h"
 
 TEST(MpiGroupMissing, SaysWhatToInstall) {
-  TANDEM_EXPECT_ERROR(tandem::distributed::make_mpi_group("gradients", {}),
+  TANDEM_EXPECT_ERROR(tandem::distributed::make_mpi_group("gradients", {}, {}),
                       "group gradients: this build has no MPI; install libopenmpi-dev");
 }

@@ -46,7 +46,7 @@ const Variables open_mpi{{"OMPI_COMM_WORLD_RANK", "3"},
                          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
 const Variables pmi{{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}};
-const Variables slurm{{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "1"}};
+const Variables slurm{{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_ID", "0"}};
 
 TEST(RankSettings, NothingSaidIsARunOfOneRank) {
   const RankSettings settings = resolve({});
@@ -88,6 +88,68 @@ TEST(RankSettings, EveryStarter) {
     EXPECT_EQ(settings.port, 29500);
     EXPECT_FALSE(settings.serves_store);
   }
+}
+
+// All ranks of one mpirun see the same folder and name, and no two runs of it the same.
+TEST(RankSettings, OpenMpiOnOneMachineNeedsNoAddress) {
+  const Variables one_machine = Variables{{"OMPI_COMM_WORLD_RANK", "0"},
+                                          {"OMPI_COMM_WORLD_SIZE", "2"},
+                                          {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                          {"PMIX_SERVER_TMPDIR", "/tmp/ompi.host/pid.7"},
+                                          {"PMIX_NAMESPACE", "605290497"}};
+  const RankSettings first = resolve(one_machine);
+  EXPECT_EQ(first.port_file, "/tmp/ompi.host/pid.7/tandem-port-605290497");
+  EXPECT_EQ(first.meeting, Meeting::tcp);
+  EXPECT_EQ(first.host, "localhost");
+  EXPECT_EQ(first.port, 0);
+  EXPECT_TRUE(first.serves_store);
+  const RankSettings second = resolve(Variables{{"OMPI_COMM_WORLD_RANK", "1"}} + one_machine);
+  EXPECT_EQ(second.port_file, first.port_file);
+  EXPECT_FALSE(second.serves_store);
+
+  EXPECT_EQ(resolve(one_machine + master).host, "node7");
+  EXPECT_EQ(resolve(one_machine + master).port_file, "");
+  EXPECT_EQ(resolve(one_machine, flags({}, {}, "tcp://h:80")).port_file, "");
+  for (const Variables& missing :
+       {Variables{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}, Variables{{"PMIX_SERVER_TMPDIR", ""}},
+        Variables{{"PMIX_NAMESPACE", ""}}, Variables{{"MASTER_PORT", "80"}}})
+    TANDEM_EXPECT_ERROR(resolve(missing + one_machine), "on several machines, mpirun -x MASTER_ADDR=HOST");
+}
+
+// As a batch script that calls train without srun.
+TEST(RankSettings, AProcessThatSrunDidNotStartIsARunOfOneRank) {
+  for (const Variables& batch :
+       {Variables{{"SLURM_NTASKS", "8"}},
+        Variables{{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"MASTER_ADDR", "h"}}}) {
+    const RankSettings settings = resolve(batch);
+    EXPECT_EQ(settings.world_size, 1);
+    EXPECT_EQ(settings.meeting, Meeting::none);
+    EXPECT_EQ(settings.warning,
+              "SLURM_NTASKS is 8, but srun did not start this process: it trains alone; to train with all tasks, start "
+              "it with srun");
+  }
+  EXPECT_EQ(resolve({{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}}).warning, "");
+  EXPECT_EQ(resolve(Variables{{"SLURM_PROCID", "0"}} + slurm + master).world_size, 8);
+}
+
+TEST(RankSettings, StartersThatAreNotUnderstoodAreWarnedOf) {
+  const std::string how =
+      "to train together, set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in each, or give --rank, --world-size and "
+      "--init";
+  EXPECT_EQ(resolve({{"MV2_COMM_WORLD_RANK", "1"}, {"MV2_COMM_WORLD_SIZE", "4"}}).warning,
+            "MV2_COMM_WORLD_RANK is 1, MV2_COMM_WORLD_SIZE is 4: this looks like one of several processes that MVAPICH "
+            "started, but each of them trains alone; " +
+                how);
+  EXPECT_EQ(
+      resolve({{"PMIX_RANK", "0"}}).warning,
+      "PMIX_RANK is 0: this looks like one of several processes that PMIx started, but each of them trains alone; " +
+          how);
+  EXPECT_EQ(resolve({{"MV2_COMM_WORLD_RANK", "0"}, {"MV2_COMM_WORLD_SIZE", "1"}}).warning, "");
+  EXPECT_EQ(resolve({{"PMIX_RANK", "0"}}, flags(0, 1)).warning, "") << "who says so means it";
+  EXPECT_EQ(resolve(Variables{{"PMIX_RANK", "3"}} + open_mpi + master).warning, "");
+  EXPECT_EQ(resolve({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_RANK", "0"}}).warning, "");
+  EXPECT_EQ(resolve({}).warning, "");
 }
 
 TEST(RankSettings, FlagsWin) {
@@ -164,7 +226,6 @@ TEST(RankSettings, OneWithoutTheOther) {
   TANDEM_EXPECT_ERROR(resolve({{"WORLD_SIZE", "2"}}), "WORLD_SIZE is 2, but RANK is not given");
   TANDEM_EXPECT_ERROR(resolve({{"PMI_RANK", "2"}}), "PMI_SIZE");
   TANDEM_EXPECT_ERROR(resolve({{"SLURM_PROCID", "2"}}), "SLURM_NTASKS");
-  EXPECT_EQ(resolve({{"SLURM_NTASKS", "8"}}).world_size, 1) << "an allocation without srun";
 }
 
 TEST(RankSettings, OutOfRangeOrNoNumber) {

@@ -104,6 +104,24 @@ TEST_F(BenchStepTest, WrongUsageIsOneLine) {
   EXPECT_TRUE(outcome.errors.starts_with("bench: error: --model: resnet19 not in {tiny-mlp,mlp,")) << outcome.errors;
 }
 
+TEST_F(BenchStepTest, RanksUnderTheLauncherAreOneRunAndTheFirstReports) {
+  const std::string launch = "'" TANDEM_LAUNCH "' -n 2 -- '" TANDEM_BENCH "' ";
+  const Outcome together = shell(launch + "step --ddp --model tiny-mlp --steps 2 --warmup 1 --json step.json");
+  EXPECT_EQ(together.code, 0) << together.output << together.errors;
+  EXPECT_EQ(together.output.find("[1]"), std::string::npos) << together.output;
+  EXPECT_NE(together.output.find("under DDP"), std::string::npos) << together.output;
+  EXPECT_EQ(nlohmann::json::parse(read_text(folder_ / "step.json")).at("world_size"), 2);
+  for (const auto& [arguments, advice] :
+       {std::pair{"step --model tiny-mlp --steps 1",
+                  "step: measures one process, but this is one of 2 (RANK is 0): "
+                  "leave the launcher out, or give --ddp"},
+        std::pair{"ops", "ops: measures one process, but this is one of 2 (RANK is 0): leave the launcher out"}}) {
+    const Outcome apart = shell(launch + arguments);
+    EXPECT_EQ(apart.code, 2) << apart.errors;
+    EXPECT_NE(apart.errors.find(advice), std::string::npos) << apart.errors;
+  }
+}
+
 TEST_F(BenchStepTest, DdpOnOneRankComputesTheSame) {
   const auto json = measured("--ddp --model bert-tiny --batch-size 1 --seq-length 8 --steps 2");
   for (const char* part : {"bare_step_ms", "ddp_step_ms", "ddp_backward_ms"})

@@ -183,13 +183,5 @@ TEST(LaunchEnvironment, takes_the_place_of_what_is_there) {
   EXPECT_EQ(all.size(), 12U);
 }
 
-TEST(LaunchEnvironment, cores_are_divided) {
-  Options options;
-  options.ranks = 3;
-  EXPECT_EQ(threads_per_rank(options, 8), 2);
-  EXPECT_EQ(threads_per_rank(options, 1), 1);
-  EXPECT_GE(available_cores(), 1);
-}
-
 }  // namespace
 }  // namespace tandem::launch

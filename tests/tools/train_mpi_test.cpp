@@ -5,6 +5,14 @@
 namespace tandem::train {
 namespace {
 
+constexpr const char* kOpenMpi = "TMPDIR=. ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=detect_deadlocks=0 ";
+constexpr const char* kTiny =
+    "--model mlp --data synthetic --synthetic-samples 16 --batch-size 4 --threads 1 --progress none --eval-every 0 ";
+
+std::string mpirun(int ranks) {
+  return fmt::format("'{}' --allow-run-as-root --oversubscribe -n {} ", TANDEM_MPIRUN, ranks);
+}
+
 // Each mpirun keeps its files apart from others'; Open MPI leaks, and locks in ways that sanitizers do not follow.
 TEST_F(TrainRanks, mpi_trains_as_one_process) {
   write_rows("rows.safetensors", 23);
@@ -13,15 +21,46 @@ TEST_F(TrainRanks, mpi_trains_as_one_process) {
   train_well(common + "--save-weights one.w --batch-size 8");
   for (const std::string flags :
        {"", "--bucket-order observed --find-unused-parameters --bucket-cap-mb 0", "--round-robin-groups 2"}) {
-    const HeldPort port;
-    const Outcome outcome = shell(
-        fmt::format("TMPDIR=. ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=detect_deadlocks=0 MASTER_ADDR=127.0.0.1 "
-                    "MASTER_PORT={} '{}' --allow-run-as-root --oversubscribe -n 2 '{}' ",
-                    port.number(), TANDEM_MPIRUN, TANDEM_TRAIN) +
-        common + flags + " --backend mpi --batch-size 2 --accumulation-steps 2 --save-weights many.w --metrics many.m");
+    const Outcome outcome =
+        shell(kOpenMpi + mpirun(2) + "'" TANDEM_TRAIN "' " + common + flags +
+              " --backend mpi --batch-size 2 --accumulation-steps 2 --save-weights many.w --metrics many.m");
     EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
     EXPECT_LE(largest_difference("one.w", "many.w"), 1e-10) << flags;
     EXPECT_EQ(hash("many.m"), hash("many.m.rank1")) << flags;
+  }
+}
+
+// Without mpirun each process is alone for MPI, and would train for itself.
+TEST_F(TrainRanks, mpi_without_mpirun_is_refused_on_all_ranks) {
+  const std::string cause =
+      "group world: MPI started 1 process, the run has 2: start the ranks with mpirun or srun (mpirun -n 2 train "
+      "--backend mpi ...), not with launch or by hand; or choose --backend gloo";
+  const Outcome outcome = shell(std::string(kOpenMpi) + "'" TANDEM_LAUNCH "' -n 2 -- '" TANDEM_TRAIN "' " + kTiny +
+                                "--backend mpi --save-weights w");
+  EXPECT_EQ(outcome.code, 1) << outcome.errors;
+  for (const char* rank : {"[0] ", "[1] "})
+    EXPECT_NE(outcome.errors.find(rank + ("train: error: " + cause)), std::string::npos) << outcome.errors;
+  EXPECT_FALSE(fs::exists(folder_ / "w"));
+
+  const HeldPort port;
+  RankProcesses ranks(folder_);
+  for (const std::string rank : {"0", "1"})
+    ranks.start("env " + std::string(kOpenMpi) + "'" TANDEM_TRAIN "' --rank " + rank +
+                " --world-size 2 --backend mpi --init tcp://127.0.0.1:" + port.str() + " " + kTiny);
+  for (const std::size_t i : {0U, 1U}) {
+    EXPECT_EQ(ranks.wait(i).code, 1) << ranks.errors(i);
+    EXPECT_EQ(ranks.wait(i).last_error, "train: error: " + cause);
+  }
+}
+
+// Over Gloo and MPI; twice in one mpirun, whose second run must not meet the first one's store.
+TEST_F(TrainRanks, mpirun_on_one_machine_needs_no_address) {
+  for (const std::string backend : {"gloo", "mpi"}) {
+    const std::string train = std::string("\"" TANDEM_TRAIN "\" ") + kTiny + "--backend " + backend;
+    const Outcome outcome = shell(kOpenMpi + mpirun(2) + "env -u MASTER_ADDR -u MASTER_PORT sh -c '" + train +
+                                  " --metrics a && " + train + " --metrics b'");
+    EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
+    for (const std::string name : {"a", "b"}) EXPECT_EQ(hash(name), hash(name + ".rank1")) << backend;
   }
 }
 

@@ -107,6 +107,33 @@ TEST_F(TrainRanks, a_rank_without_rows_takes_part) {
   EXPECT_LE(largest_difference("one.w", "many.w"), 1e-10);
 }
 
+// One row more than a whole micro-step has: at the epoch's end the first rank has one, of which ResNet's last maps have
+// one value per channel, and the others have none.
+TEST_F(TrainRanks, an_epoch_may_end_with_one_row_and_none) {
+  for (const std::string model : {"resnet18 --image-size 32 --classes 10", "convnet", "bert-tiny --seq-length 8"})
+    for (const int ranks : {1, 2, 3}) {
+      SCOPED_TRACE(model + " on " + std::to_string(ranks));
+      const int batch = ranks == 3 ? 2 : 4, rows = batch * ranks + 1;
+      const std::string arguments = "--model " + model + " --data synthetic --synthetic-samples " +
+                                    std::to_string(rows) + " --batch-size " + std::to_string(batch) +
+                                    " --epochs 2 --threads 1 --progress none --eval-every 0 --overwrite --out run "
+                                    "--save-weights w --metrics m ";
+      const Outcome outcome = ranks == 1 ? train(arguments) : launch(ranks, arguments);
+      ASSERT_EQ(outcome.code, 0) << outcome.errors;
+      EXPECT_EQ(losses("m").size(), 4U);
+      for (int r = 1; r < ranks; ++r) EXPECT_EQ(hash("m"), hash("m.rank" + std::to_string(r)));
+      EXPECT_FALSE(std::isnan(largest_difference("w", "w")));
+      const auto weights = data::load_safetensors(folder_ / "w");
+      if (!model.starts_with("resnet")) continue;
+      EXPECT_EQ(weights.at("bn1.num_batches_tracked").item(), 4);
+      EXPECT_EQ(weights.at("layer4.1.bn2.num_batches_tracked").item(), 2) << "one value says nothing of a variance";
+    }
+  expect_failure(
+      "--model resnet18 --data synthetic --synthetic-samples 4 --image-size 32 --batch-size 1 --progress none", 1,
+      "batch norm: training needs more than one value per channel, got x [1, 512, 1, 1]: use larger "
+      "batches or larger images");
+}
+
 TEST_F(TrainRanks, evaluation_and_outputs_are_those_of_one_process) {
   write_rows("rows.safetensors", 23);
   train_well("--model mlp --data tensors:rows.safetensors --threads 1 --progress none --steps 1 --save-weights w");
@@ -176,7 +203,7 @@ TEST_F(ByHand, environments_of_other_starters_serve) {
   const std::string at = " MASTER_ADDR=127.0.0.1 MASTER_PORT=";
   const std::vector<std::string> starters{
       "RANK=R WORLD_SIZE=2 LOCAL_RANK=R", "OMPI_COMM_WORLD_RANK=R OMPI_COMM_WORLD_SIZE=2", "PMI_RANK=R PMI_SIZE=2",
-      "SLURM_PROCID=R SLURM_NTASKS=2 SLURM_LOCALID=R", "TORCHELASTIC_RUN_ID=x RANK=R WORLD_SIZE=2"};
+      "SLURM_PROCID=R SLURM_NTASKS=2 SLURM_LOCALID=R SLURM_STEP_ID=0", "TORCHELASTIC_RUN_ID=x RANK=R WORLD_SIZE=2"};
   for (const std::string& starter : starters) {
     const HeldPort held;
     // Under torchrun its agent has the port that it tells, and ranks meet at the next one.
@@ -191,6 +218,20 @@ TEST_F(ByHand, environments_of_other_starters_serve) {
     for (const std::size_t i : {0u, 1u}) EXPECT_EQ(ranks.wait(i).code, 0) << starter << "\n" << ranks.errors(i);
     EXPECT_EQ(hash("m"), hash("m.rank1"));
   }
+}
+
+// As under mpirun on one machine: the port is in a file of a folder that all know.
+TEST_F(ByHand, open_mpi_on_one_machine_needs_no_address) {
+  RankProcesses ranks(folder_);
+  for (const std::string r : {"1", "0"})
+    ranks.start(
+        "env -u MASTER_ADDR -u MASTER_PORT OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 "
+        "PMIX_NAMESPACE=77 PMIX_SERVER_TMPDIR='" +
+        folder_.string() + "' OMPI_COMM_WORLD_RANK=" + r + " OMPI_COMM_WORLD_LOCAL_RANK=" + r + " '" TANDEM_TRAIN "' " +
+        tiny() + "--metrics m");
+  for (const std::size_t i : {0U, 1U}) EXPECT_EQ(ranks.wait(i).code, 0) << ranks.errors(i);
+  EXPECT_EQ(hash("m"), hash("m.rank1"));
+  EXPECT_FALSE(fs::exists(folder_ / "tandem-port-77"));
 }
 
 TEST_F(ByHand, what_does_not_fit_is_named_on_all_ranks) {
@@ -216,6 +257,32 @@ TEST_F(ByHand, what_does_not_fit_is_named_on_all_ranks) {
   expect(rank(0, 2) + tiny(), rank(1, 3) + tiny(), "world size", 3, 1);
 }
 
+TEST_F(ByHand, data_may_lie_elsewhere_on_each_rank_if_the_contents_are_the_same) {
+  write_rows("a.safetensors", 40);
+  write_rows("b.safetensors", 40);
+  write_rows("c.safetensors", 41);
+  const auto start = [&](RankProcesses& ranks, const HeldPort& port, const std::string& second) {
+    int number = 0;
+    for (const std::string& file : {std::string("a"), second})
+      ranks.start(rank(number++, 2) + "--model mlp --batch-size 4 --threads 1 --progress none --eval-every 0 " +
+                  "--init tcp://127.0.0.1:" + port.str() + " --metrics m --data tensors:" + path(file) +
+                  ".safetensors");
+  };
+  const HeldPort same_port, other_port;
+  RankProcesses same(folder_);
+  start(same, same_port, "b");
+  for (const std::size_t i : {0U, 1U}) EXPECT_EQ(same.wait(i).code, 0) << same.errors(i);
+  EXPECT_EQ(hash("m"), hash("m.rank1"));
+  RankProcesses other(folder_);
+  start(other, other_port, "c");
+  for (const std::size_t i : {0U, 1U}) {
+    EXPECT_EQ(other.wait(i).code, 1) << other.errors(i);
+    EXPECT_EQ(other.wait(i).last_error,
+              "train: error: what the ranks read differ: rank 0 has 40 training and 40 test samples, rank 1 has 41 "
+              "training and 41 test samples");
+  }
+}
+
 TEST_F(ByHand, wrong_ranks_are_wrong_usage) {
   expect_failure("--rank 2 --world-size 2 " + tiny(), 2, "--rank");
   expect_failure("--rank 0 " + tiny(), 2, "--world-size");
@@ -231,7 +298,11 @@ TEST_F(ByHand, a_port_in_use_and_a_missing_master_are_named) {
   const HeldPort nobody;
   expect_failure("--rank 1 --world-size 2 --timeout-s 1 --init tcp://127.0.0.1:" + nobody.str() + " " + tiny(), 3,
                  "127.0.0.1");
-  expect_failure("--rank 1 --world-size 2 --init tcp://no-such-host.invalid:29500 " + tiny(), 1,
+  // So that MASTER_ADDR=localhost on rank 0 alone shows.
+  expect_failure("--rank 0 --world-size 2 --timeout-s 1 --init tcp://127.0.0.1:" + nobody.str() + " " + tiny(), 3,
+                 "within 1 s; rank 0 listens on 127.0.0.1:" + nobody.str() +
+                     " (which no other machine reaches; if ranks run on others, set MASTER_ADDR on all ranks to");
+  expect_failure("--rank 1 --world-size 2 --timeout-s 1 --init tcp://no-such-host.invalid:29500 " + tiny(), 3,
                  "no-such-host.invalid");
 }
 

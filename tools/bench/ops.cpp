@@ -8,6 +8,8 @@
 
 #include "tandem/core/error.h"
 #include "tandem/core/parallel.h"
+#include "tandem/core/thread_count.h"
+#include "tools/bench/alone.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/operator_jobs.h"
 #include "tools/bench/report.h"
@@ -17,7 +19,7 @@ namespace {
 
 struct OpsSettings {
   std::int64_t batch_size = 64;
-  int threads = core::num_threads();
+  int threads = core::threads_of_rank(std::nullopt, 1);
   double seconds = 0.3;  // for each operator
   std::string filter, json;
 };
@@ -41,6 +43,7 @@ double median_ms(const OperatorJob& job, double seconds) {
 }
 
 void run_ops(const OpsSettings& settings) {
+  check_is_alone("ops", "leave the launcher out");
   core::set_num_threads(settings.threads);
   const double peak = measure_peak_flops(), bandwidth = measure_bandwidth();
   print_settings({{"batch size", std::to_string(settings.batch_size)},

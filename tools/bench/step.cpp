@@ -11,7 +11,9 @@
 #include "tandem/core/ops/conv2d.h"
 #include "tandem/core/parallel.h"
 #include "tandem/core/recorder.h"
+#include "tandem/core/thread_count.h"
 #include "tandem/models/bert_config.h"
+#include "tools/bench/alone.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/operator_table.h"
 
@@ -155,7 +157,7 @@ std::vector<std::string> model_names() {
 
 }  // namespace
 
-void print_start(const StepSettings& settings, const Workload& workload) {
+void print_start(const StepSettings& settings, const Workload& workload, int ranks) {
   const OptimizerSettings& optimizer = settings.optimizer;
   print_settings(
       {{"model", settings.workload.model},
@@ -165,6 +167,7 @@ void print_start(const StepSettings& settings, const Workload& workload) {
        {"optimizer",
         optimizer.momentum > 0 ? fmt::format("{}, momentum {}", optimizer.name, optimizer.momentum) : optimizer.name},
        {"threads", std::to_string(settings.threads)},
+       {"ranks", fmt::format("{}{}", ranks, ranks > 1 ? ", each with the batch and the threads above" : "")},
        {"steps", fmt::format("{} after {} not timed", settings.steps, settings.warmup)}});
 }
 
@@ -181,7 +184,7 @@ Json describe_step(const StepSettings& settings) {
 
 void add_step(CLI::App& app) {
   auto flags = std::make_shared<StepFlags>();
-  flags->settings.threads = core::num_threads();
+  flags->settings.threads = core::threads_of_rank(std::nullopt, 1);
   CLI::App* command =
       app.add_subcommand("step", "Time of a training step on one fixed batch: forward, backward, optimizer");
   command->add_option("--model", flags->settings.workload.model)
@@ -213,11 +216,14 @@ void add_step(CLI::App& app) {
   command->add_flag("--operators", flags->settings.operators,
                     "Records some more steps: each operator and phase against its floor");
   command->add_option("--json", flags->settings.json, "Write the results to this file");
-  command->add_flag("--ddp", flags->ddp, "What DistributedDataParallel costs on one rank: the step bare and wrapped")
+  command
+      ->add_flag("--ddp", flags->ddp,
+                 "What DistributedDataParallel costs: the step bare and wrapped, on one rank, or several under launch")
       ->excludes("--operators");
   command->callback([flags] {
     const StepSettings settings = complete(*flags);
     core::set_num_threads(settings.threads);
+    if (!flags->ddp) check_is_alone("step", "leave the launcher out, or give --ddp");
     flags->ddp ? run_beside_ddp(settings) : run_step(settings);
   });
 }

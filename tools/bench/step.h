@@ -24,10 +24,11 @@ struct StepSettings {
 };
 
 /// The effective settings: for people, and as they begin every report.
-void print_start(const StepSettings& settings, const Workload& workload);
+void print_start(const StepSettings& settings, const Workload& workload, int ranks = 1);
 Json describe_step(const StepSettings& settings);
 
-/// What the wrapper costs where nothing has to be sent: hooks, statistics, gradients in buckets.
+/// What the wrapper costs: of one rank, which sends nothing, hooks, statistics and gradients in buckets; of several,
+/// which form one run whose first rank reports, the all-reduce too.
 void run_beside_ddp(const StepSettings& settings);
 
 }  // namespace tandem::bench

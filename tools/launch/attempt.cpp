@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tandem/core/thread_count.h"
 #include "tools/launch/rank_environment.h"
 
 namespace tandem::launch {
@@ -24,7 +25,7 @@ Attempt::Attempt(const Options& options, int restart, RunStore& store, const Sur
 }
 
 void Attempt::start() {
-  const int threads = threads_per_rank(options_, available_cores());
+  const int threads = core::threads_of_rank(std::nullopt, options_.ranks);
   const auto inherited = inherited_environment();
   for (int local_rank = 0; local_rank < options_.ranks; ++local_rank) {
     const int number = options_.first_rank() + local_rank;

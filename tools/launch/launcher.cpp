@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <memory>
 
+#include "tandem/core/thread_count.h"
 #include "tandem/distributed/fields.h"
 #include "tools/launch/attempt.h"
 #include "tools/launch/orphans.h"
-#include "tools/launch/rank_environment.h"
 
 namespace tandem::launch {
 namespace {
@@ -36,14 +36,11 @@ void print_settings(const Options& options, const RunStore& store, Output& outpu
   };
   std::string program;
   for (const std::string& argument : options.arguments) program += (program.empty() ? "" : " ") + argument;
-  const int cores = available_cores();
-  const char* own_threads = std::getenv("OMP_NUM_THREADS");
   output.write_line(Stream::out, "launch");
   row("program", distributed::one_line(program, kMaxCause));
   row("ranks", describe_ranks(options));
-  row("threads", own_threads ? fmt::format("{} each (OMP_NUM_THREADS), {} cores",
-                                           distributed::one_line(own_threads, kMaxCause), cores)
-                             : fmt::format("{} each, {} cores", threads_per_rank(options, cores), cores));
+  row("threads", fmt::format("{} each{}, {} cores", core::threads_of_rank(std::nullopt, options.ranks),
+                             std::getenv("OMP_NUM_THREADS") ? " (OMP_NUM_THREADS)" : "", core::available_processors()));
   row("store", store.address());
   if (options.max_restarts > 0) row("restarts", fmt::format("at most {}", options.max_restarts));
   if (options.log_dir) row("logs", fmt::format("{}/rankN.log", *options.log_dir));

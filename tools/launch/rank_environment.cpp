@@ -1,10 +1,8 @@
 #include "tools/launch/rank_environment.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 
 namespace tandem::launch {
@@ -29,21 +27,6 @@ const std::string& launch_id() {
 }
 
 }  // namespace
-
-int available_cores() {
-  for (int possible = 1024; possible <= 1 << 20; possible *= 2) {  // the kernel says EINVAL where it has more
-    cpu_set_t* set = CPU_ALLOC(possible);
-    const std::size_t size = CPU_ALLOC_SIZE(possible);
-    const bool is_known = set && sched_getaffinity(0, size, set) == 0;
-    const int cores = is_known ? CPU_COUNT_S(size, set) : 0;
-    CPU_FREE(set);
-    if (is_known) return std::max(1, cores);
-    if (errno != EINVAL) break;
-  }
-  return 1;
-}
-
-int threads_per_rank(const Options& options, int cores) { return std::max(1, cores / options.ranks); }
 
 std::vector<std::string> rank_environment(const Options& options, const RankPlace& place, int threads,
                                           const std::vector<std::string>& inherited) {

@@ -8,12 +8,6 @@
 
 namespace tandem::launch {
 
-/// Cores that this process may use.
-int available_cores();
-
-/// Cores for each rank: at least 1.
-int threads_per_rank(const Options& options, int cores);
-
 struct RankPlace {
   int local_rank = 0;
   std::string master_addr;

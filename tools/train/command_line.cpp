@@ -233,6 +233,7 @@ nlohmann::ordered_json to_json(const Settings& settings) {
 std::vector<std::string> settings_of_run(const Settings& settings) {
   Settings copy = settings;
   std::vector<std::string> lines;
+  copy.data = data_name(*settings.data).kind;  // where it lies is each rank's own affair; what it holds is compared
   for (const Setting& setting : setting_table(copy))
     if (!setting.is_of_one_rank) lines.push_back(fmt::format("--{} {}", setting.name, setting.write_json().dump()));
   // Paths may differ, but whether there is something to write may not: all ranks take part.

@@ -1,6 +1,7 @@
 #include "tools/train/data_source.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "tandem/core/fnv1a.h"
 #include "tandem/data/cifar10.h"
@@ -123,18 +124,26 @@ std::uint64_t vocabulary_fingerprint(const DataSource& source) {
   return hash;
 }
 
-std::string fingerprint_of(const DataSource& source) {
-  std::uint64_t hash = vocabulary_fingerprint(source);
-  for (const std::string& name : source.class_names) hash = core::fnv1a(name + "\n", hash);
-  const std::int64_t size = source.train->size(), samples[] = {0, size / 2, size - 1};
-  const data::Batch batch = source.train->read(samples);
+// Of `count` samples, from the first to the last.
+std::uint64_t hash_samples(const data::Dataset& dataset, std::int64_t count, std::uint64_t hash) {
+  std::vector<std::int64_t> samples;
+  for (std::int64_t i = 0; i < count; ++i)
+    samples.push_back(std::min(dataset.size() - 1, dataset.size() * i / (count - 1)));
+  const data::Batch batch = dataset.read(samples);
   for (const core::Tensor* tensor :
        {&batch.input, &batch.target, &batch.attention_mask, &batch.token_type_ids, &batch.next_sentence}) {
     if (!tensor->defined()) continue;
     hash = core::fnv1a(tensor->shape().str(), hash);
     hash = core::fnv1a({static_cast<const char*>(tensor->raw_data()), tensor->bytes()}, hash);
   }
-  return fmt::format("{:016x}", hash);
+  return hash;
+}
+
+// What classes and words are called.
+std::uint64_t hash_names(const DataSource& source) {
+  std::uint64_t hash = vocabulary_fingerprint(source);
+  for (const std::string& name : source.class_names) hash = core::fnv1a(name + "\n", hash);
+  return hash;
 }
 
 }  // namespace
@@ -162,6 +171,12 @@ std::optional<std::string> vocabulary_hash(const DataSource& data) {
   return fmt::format("{:016x}", vocabulary_fingerprint(data));
 }
 
+std::string contents_fingerprint(const DataSource& source) {
+  constexpr std::int64_t kSamples = 16;
+  const std::uint64_t hash = hash_samples(*source.train, kSamples, hash_names(source));
+  return fmt::format("{:016x}", hash_samples(*source.test, kSamples, hash));
+}
+
 DataSource open_data(const Settings& settings) {
   DataSource source = open_any(settings);
   if (source.train->size() == 0 || source.test->size() == 0)
@@ -172,7 +187,7 @@ DataSource open_data(const Settings& settings) {
   if (train && train->sample_shape() != test->sample_shape())
     core::fail("--data {}: training samples have shape {}, test samples {}", *settings.data,
                train->sample_shape().str(), test->sample_shape().str());
-  source.fingerprint = fingerprint_of(source);
+  source.fingerprint = fmt::format("{:016x}", hash_samples(*source.train, 3, hash_names(source)));
   return source;
 }
 

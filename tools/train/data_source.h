@@ -19,8 +19,8 @@ struct DataSource {
   std::vector<std::string> class_names = {};          ///< by number; empty if nobody has said
   std::optional<data::TokenizerFile> tokenizer = {};  ///< of text that was tokenized here
   std::optional<double> unigram_entropy = {};         ///< of its training part, nats: the loss of who knows no context
-  /// A hash of what samples mean: the vocabulary, and a few training samples as a model gets them. Ranks must have the
-  /// same, and a run that goes on.
+  /// A hash of what samples mean: the vocabulary, and a few training samples as a model gets them. A run that goes on
+  /// must have the same.
   std::string fingerprint = {};
 
   /// Rows with a class each; else null.
@@ -38,5 +38,8 @@ std::optional<std::string> vocabulary_hash(const DataSource& data);
 /// tensors: test and train are the same rows. synthetic: a quarter as many test samples, of the same kind with other
 /// noise.
 DataSource open_data(const Settings& settings);
+
+/// A hash of more than fingerprint has, test samples among them: ranks must have the same, wherever their data lie.
+std::string contents_fingerprint(const DataSource& source);
 
 }  // namespace tandem::train

@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "tandem/core/start_thread.h"
+
 namespace tandem::train {
 
 ForcedEnd::ForcedEnd(distributed::Watch& watch, std::chrono::milliseconds grace)
-    : grace_(grace), thread_([this](const std::stop_token& stop) { wait(stop); }) {
+    : grace_(grace), thread_(core::start_thread("that watches the others", [this] {
+        return std::jthread([this](const std::stop_token& stop) { wait(stop); });
+      })) {
   registration_ = watch.on_failure([this](const distributed::Failure& failure) {
     const std::lock_guard lock(mutex_);
     cause_ = failure.cause.empty() ? "another rank failed" : failure.cause;

@@ -1,10 +1,8 @@
 #include "tools/train/ranks.h"
 
-#include <omp.h>
-
-#include <algorithm>
 #include <set>
 
+#include "tandem/core/thread_count.h"
 #include "tandem/distributed/agreement.h"
 #include "tandem/distributed/groups/checked_group.h"
 #include "tandem/distributed/groups/round_robin_group.h"
@@ -13,6 +11,10 @@
 namespace tandem::train {
 namespace {
 
+distributed::Milliseconds timeout_of(const Settings& settings) {
+  return distributed::Milliseconds(settings.timeout_s * 1000);
+}
+
 distributed::RankSettings rank_settings(const Settings& settings) {
   distributed::RankOptions options{.rank = settings.rank,
                                    .world_size = settings.world_size,
@@ -20,7 +22,7 @@ distributed::RankSettings rank_settings(const Settings& settings) {
                                    .local_world_size = settings.local_world_size,
                                    .init = settings.init,
                                    .interface = settings.interface};
-  options.timeout = distributed::Milliseconds(settings.timeout_s * 1000);
+  options.timeout = timeout_of(settings);
   try {
     distributed::RankSettings resolved = distributed::resolve_rank(options);
     if (settings.backend == "mpi") resolved.backend = distributed::Backend::mpi;
@@ -48,20 +50,20 @@ Group make_gradients(const Settings& settings, distributed::World& world, const 
 
 // Before groups are made, since settings decide which.
 Group make_group(const Settings& settings, distributed::World& world) {
-  distributed::verify_agreement(world, "settings", "the ranks' settings", settings_of_run(settings),
-                                distributed::Milliseconds(settings.timeout_s * 1000));
+  distributed::verify_agreement(world, "the ranks' settings", settings_of_run(settings), timeout_of(settings));
   return checked(settings, world.make_group("world"));
 }
 
 }  // namespace
 
 Ranks::Ranks(const Settings& settings)
-    : world_(rank_settings(settings)),
+    : timeout_(timeout_of(settings)),
+      world_(rank_settings(settings)),
       group_(make_group(settings, world_)),
       gradients_(make_gradients(settings, world_, group_)) {}
 
 void Ranks::verify(const std::string& what, const std::vector<std::string>& lines) {
-  distributed::verify_agreement(*group_, what, lines);
+  distributed::verify_agreement(world_, what, lines, timeout_);
 }
 
 int Ranks::any_signal(int mine) {
@@ -78,7 +80,7 @@ std::string Ranks::describe() const {
 
 Settings settings_of_rank(const Settings& settings, int rank, int local_size) {
   Settings own = settings;
-  if (!own.threads) own.threads = std::max(1, omp_get_num_procs() / local_size);
+  own.threads = core::threads_of_rank(own.threads, local_size);
   if (rank == 0) return own;
   own.out = own.checkpoint_dir = own.save_weights = own.save_model = own.save_grads = std::nullopt;
   if (own.profile_out) *own.profile_out += fmt::format(".rank{}", rank);

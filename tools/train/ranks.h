@@ -28,7 +28,8 @@ class Ranks {
   /// What gradients travel in duplicates of: one group, or several that take turns.
   const std::shared_ptr<distributed::ProcessGroup>& gradients() const { return gradients_; }
 
-  /// Collective. Throws Error on all ranks where their lines differ (distributed/agreement.h).
+  /// Collective. Throws Error on all ranks if their lines differ. Compared through the store: this is to find out
+  /// whether the groups do what they should (distributed/agreement.h).
   void verify(const std::string& what, const std::vector<std::string>& lines);
   /// Collective. The signal that came to any of them, 0 where none did.
   int any_signal(int mine);
@@ -36,13 +37,14 @@ class Ranks {
   std::string describe() const;
 
  private:
+  distributed::Milliseconds timeout_;
   distributed::World world_;
   std::shared_ptr<distributed::ProcessGroup> group_, gradients_;
 };
 
-/// The same settings, made those of `rank`, one of `local_size` on this machine: its share of the cores, and files that
-/// do not collide with others'. Ranks other than the first write nothing but --metrics and --profile-out, to F.rankN;
-/// what all do together, such as --checkpoint-every's gathering of buffers, stays.
+/// The same settings, made those of `rank`, one of `local_size` on this machine: its threads (core/thread_count.h), and
+/// files that do not collide with others'. Ranks other than the first write nothing but --metrics and --profile-out, to
+/// F.rankN; what all do together, such as --checkpoint-every's gathering of buffers, stays.
 Settings settings_of_rank(const Settings& settings, int rank, int local_size);
 
 }  // namespace tandem::train

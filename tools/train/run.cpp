@@ -1,6 +1,7 @@
 #include "tools/train/run.h"
 
 #include "tandem/core/parallel.h"
+#include "tandem/core/start_thread.h"
 #include "tandem/data/safetensors.h"
 #include "tandem/distributed/error.h"
 #include "tools/train/bert_settings.h"
@@ -78,7 +79,7 @@ void verify_ranks(const Settings& settings, Ranks& ranks, const DataSource& data
   ranks.verify(
       "what the ranks read",
       {fmt::format("{} training and {} test samples", data.train->size(), data.test->size()),
-       "training data with hash " + data.fingerprint, "a model configuration with hash " + model_fingerprint(settings),
+       "data with hash " + contents_fingerprint(data), "a model configuration with hash " + model_fingerprint(settings),
        fmt::format("checkpoints up to step {}", state.step())});
 }
 
@@ -119,6 +120,7 @@ void load_stored(const Settings& settings, const DataSource& data, const StoredW
 
 RunEnd run_rank(const Settings& given, Ranks& ranks, StopSignal& stop, const RunHooks& hooks) {
   Settings settings = settings_of_rank(given, ranks.rank(), ranks.world().local_size());
+  core::check_compute_threads(static_cast<int>(*settings.threads));
   core::set_num_threads(static_cast<int>(*settings.threads));
   std::optional<StoredWeights> stored;
   if (settings.from) fit_settings(stored.emplace(weights_of_run(*settings.from)), settings);

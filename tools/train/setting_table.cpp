@@ -217,7 +217,7 @@ void add_ranks(Table& table, Settings& s) {
       .of_one_process();
   table
       .row("init", s.init, any_text("env://, tcp://HOST:PORT or file:///PATH"),
-           "Where ranks meet [env://: MASTER_ADDR and MASTER_PORT]")
+           "Where ranks meet [env://: MASTER_ADDR and MASTER_PORT; mpirun on one machine needs neither]")
       .of_one_process();
   table
       .row("interface", s.interface, any_text("an interface's name or address"),
@@ -279,7 +279,9 @@ void add_computation(Table& table, Settings& s) {
            "Compute normalised and GELU activations again in backward instead of keeping them: less memory, a little "
            "slower, the same numbers")
       .is_of_one_rank = true;
-  table.row("threads", s.threads, between(1, 1024), "Compute threads of a rank [cores / ranks of this machine]")
+  table
+      .row("threads", s.threads, between(1, 1024),
+           "Compute threads of a rank [OMP_NUM_THREADS, else cores or CPU quota / ranks of this machine]")
       .is_of_one_rank = true;
   table.row("seed", s.seed, at_least(0),
             "Of all that is drawn: weights, order of samples, dropout, augmentation, masks [0]");

@@ -26,7 +26,6 @@ using namespace std::chrono_literals;
 using tandem::core::DType;
 using tandem::core::Tensor;
 using tandem::distributed::GroupOptions;
-using tandem::distributed::make_mpi_group;
 using tandem::distributed::MpiProcess;
 using tandem::distributed::MpiRunner;
 using tandem::distributed::PeerError;
@@ -45,8 +44,12 @@ GroupOptions options() { return {.timeout = 60s, .watch = nullptr}; }
 int size() { return MpiProcess::get().size(); }
 int rank() { return MpiProcess::get().rank(); }
 
-GroupPtr mpi_group(int wanted, int /*size*/) {
-  return wanted == rank() ? make_mpi_group("gradients", options()) : nullptr;
+GroupPtr mpi_group(const std::string& name, const GroupOptions& given) {
+  return tandem::distributed::make_mpi_group(name, {.rank = rank(), .size = size()}, given);
+}
+
+GroupPtr member_of_group(int wanted, int /*size*/) {
+  return wanted == rank() ? mpi_group("gradients", options()) : nullptr;
 }
 
 // A runner whose calls take three elements at most.
@@ -59,12 +62,14 @@ GroupPtr group_in_pieces(int wanted, int /*size*/) {
 }
 
 TEST(MpiGroup, ReducesAllDtypesWithAllOperations) {
-  tandem::testing::check_all_reduce(size(), mpi_group, {0, 1, 5, 1009, 70001});
+  tandem::testing::check_all_reduce(size(), member_of_group, {0, 1, 5, 1009, 70001});
 }
-TEST(MpiGroup, MeansAreRight) { tandem::testing::check_scaled_mean(size(), mpi_group, {1, 1009, 700001}); }
-TEST(MpiGroup, BroadcastsGathersAndScatters) { tandem::testing::check_others(size(), mpi_group, {0, 1, 1009, 200003}); }
-TEST(MpiGroup, SendsAndReceives) { tandem::testing::check_send_recv(size(), mpi_group); }
-TEST(MpiGroup, RunsInTheOrderOfIssue) { tandem::testing::check_queue(size(), mpi_group); }
+TEST(MpiGroup, MeansAreRight) { tandem::testing::check_scaled_mean(size(), member_of_group, {1, 1009, 700001}); }
+TEST(MpiGroup, BroadcastsGathersAndScatters) {
+  tandem::testing::check_others(size(), member_of_group, {0, 1, 1009, 200003});
+}
+TEST(MpiGroup, SendsAndReceives) { tandem::testing::check_send_recv(size(), member_of_group); }
+TEST(MpiGroup, RunsInTheOrderOfIssue) { tandem::testing::check_queue(size(), member_of_group); }
 
 TEST(MpiGroup, LongTensorsGoInPieces) {
   tandem::testing::check_all_reduce(size(), group_in_pieces, {2, 3, 4, 31});
@@ -81,7 +86,7 @@ TEST(MpiGroup, LongTensorsGoInPieces) {
 
 // Also of NaNs, zeros of both signs, and sums that round.
 TEST(MpiGroup, AllRanksGetTheSameBits) {
-  const GroupPtr group = make_mpi_group("bits", options());
+  const GroupPtr group = mpi_group("bits", options());
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16}) {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
       for (const std::int64_t numel : {7, 5000, 300000}) {
@@ -107,7 +112,7 @@ TEST(MpiGroup, AllRanksGetTheSameBits) {
 
 TEST(MpiGroup, TwoGroupsDoNotWaitForEachOther) {
   if (size() == 1) return;
-  const GroupPtr group = make_mpi_group("first", options()), second = group->duplicate("second");
+  const GroupPtr group = mpi_group("first", options()), second = group->duplicate("second");
   EXPECT_EQ(second->name(), "second");
   WorkPtr waiting;
   if (rank() == 0) waiting = group->all_reduce(Tensor::zeros({100000}));
@@ -122,12 +127,27 @@ TEST(MpiGroup, TwoGroupsDoNotWaitForEachOther) {
 }
 
 TEST(MpiGroup, OneThatIsDestroyedIdleDoesNoHarm) {
-  make_mpi_group("short", options())->barrier()->wait();
-  make_mpi_group("next", options())->barrier()->wait();
+  mpi_group("short", options())->barrier()->wait();
+  mpi_group("next", options())->barrier()->wait();
+}
+
+// Nothing is sent, so that all ranks say the same.
+TEST(MpiGroup, AnotherRunThanTheRanksIsAnErrorOnAllRanks) {
+  const auto make = [](int member, int members) {
+    return tandem::distributed::make_mpi_group("g", {.rank = member, .size = members}, options());
+  };
+  TANDEM_EXPECT_ERROR(make(rank(), size() + 1),
+                      "group g: MPI started " + std::to_string(size()) + (size() == 1 ? " process" : " processes") +
+                          ", the run has " + std::to_string(size() + 1) +
+                          ": start the ranks with mpirun or srun (mpirun -n " + std::to_string(size() + 1) + " train");
+  if (size() == 1) return;
+  const int next = (rank() + 1) % size();
+  TANDEM_EXPECT_ERROR(make(next, size()), "group g: rank " + std::to_string(next) + " of the run is rank " +
+                                              std::to_string(rank()) + " for MPI: leave the ranks' numbers to mpirun");
 }
 
 TEST(Failure, WhoIsAbsentIsNamedAtTheDeadline) {
-  const GroupPtr group = make_mpi_group("gradients", {.timeout = 500ms, .watch = nullptr});
+  const GroupPtr group = mpi_group("gradients", {.timeout = 500ms, .watch = nullptr});
   if (rank() == 0) {
     const WorkPtr work = group->all_reduce(Tensor::zeros({5}), {.label = "bucket 3"});
     EXPECT_THROW(
@@ -143,7 +163,7 @@ TEST(Failure, WhoIsAbsentIsNamedAtTheDeadline) {
 }
 
 TEST(Failure, DifferencesAreErrorsOnAllRanks) {
-  const GroupPtr group = make_mpi_group("gradients", options());
+  const GroupPtr group = mpi_group("gradients", options());
   const WorkPtr work = group->all_reduce(Tensor::zeros({rank() == 1 ? 7 : 5}));
   const std::string message = error_of([&] { work->wait(); });
   expect_contains(message, "all_reduce 0 of gradients: ranks differ: rank ");
@@ -152,7 +172,7 @@ TEST(Failure, DifferencesAreErrorsOnAllRanks) {
 }
 
 TEST(Failure, AbortWakesAWait) {
-  const GroupPtr group = make_mpi_group("gradients", options());
+  const GroupPtr group = mpi_group("gradients", options());
   if (rank() != 0) return;
   const WorkPtr work = group->all_reduce(Tensor::zeros({5}));
   std::thread aborter([&] { group->abort("rank 5 ran out of memory"); });
@@ -162,7 +182,7 @@ TEST(Failure, AbortWakesAWait) {
 }
 
 TEST(Failure, DestructionEndsWhatIsPending) {
-  GroupPtr group = make_mpi_group("gradients", options());
+  GroupPtr group = mpi_group("gradients", options());
   if (rank() != 0) return;
   const WorkPtr work = group->all_reduce(Tensor::zeros({5})), queued = group->barrier();
   group.reset();
