@@ -5,43 +5,38 @@
 #include <string_view>
 
 #include "tandem/core/error.h"
+#include "tandem/data/held_out.h"
 
 namespace tandem::data {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::string_view, 2> kJpeg{".jpg", ".jpeg"};
-// What people take for images, and torchvision's ImageFolder reads.
-constexpr std::array<std::string_view, 9> kOtherImages{".png",  ".gif", ".bmp", ".webp", ".tif",
-                                                       ".tiff", ".ppm", ".pgm", ".jpe"};
+// What people take for images. Which of them can be read is told by their bytes (image_check.h).
+constexpr std::array<std::string_view, 22> kImageExtensions{
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".pjpeg", ".pjp",  ".png", ".apng", ".gif", ".bmp", ".webp",
+    ".tif", ".tiff", ".ppm", ".pgm",  ".pnm",   ".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg"};
 
-template <std::size_t N>
-bool has_extension(const fs::path& path, const std::array<std::string_view, N>& extensions) {
+bool is_image(const fs::path& path) {
   std::string extension = path.extension().string();
   for (char& c : extension)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
+  return std::find(kImageExtensions.begin(), kImageExtensions.end(), extension) != kImageExtensions.end();
 }
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
-// Whether `path` is an image of ours. Another format is an error, since it would silently be left out.
-bool is_jpeg(const fs::path& path) {
-  if (has_extension(path, kOtherImages))
-    core::fail("{}: only JPEG files are read (.jpg, .jpeg): convert it, or put it elsewhere", path.string());
-  return has_extension(path, kJpeg);
-}
-
-// The folders in a split's folder, sorted.
-std::vector<std::string> list_classes(const fs::path& folder) {
+// The folders in a split's folder, sorted. Files beside them that are no images go to `others`.
+std::vector<std::string> list_classes(const fs::path& folder, std::vector<std::string>* others = nullptr) {
   std::vector<std::string> classes;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (is_hidden(entry.path())) continue;
     if (entry.is_directory()) {
       classes.push_back(entry.path().filename().string());
-    } else if (is_jpeg(entry.path())) {
+    } else if (is_image(entry.path())) {
       core::fail("{}: lies in no class's folder, expected {}", entry.path().string(),
                  (folder / "CLASS" / entry.path().filename()).string());
+    } else if (others) {
+      others->push_back(entry.path().filename().string());
     }
   }
   if (classes.empty()) core::fail("{}: no classes, expected {}", folder.string(), (folder / "CLASS/*.jpg").string());
@@ -49,63 +44,96 @@ std::vector<std::string> list_classes(const fs::path& folder) {
   return classes;
 }
 
-// The JPEG files at any depth. A broken link is one, and an error when it is read; a link to a folder above it is an
-// error here, when the system has counted too many links.
-void add_files(const fs::path& folder, std::vector<std::string>& paths) {
+// Files at any depth. A broken link is one, and an error when it is read; a link to a folder above it is an error here,
+// when the system has counted too many links.
+void add_files(const fs::path& folder, std::vector<std::string>& images, std::vector<std::string>& others) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (is_hidden(entry.path())) continue;
     if (entry.is_directory()) {
-      add_files(entry.path(), paths);
-    } else if (is_jpeg(entry.path())) {
-      paths.push_back(entry.path().string());
+      add_files(entry.path(), images, others);
+    } else {
+      (is_image(entry.path()) ? images : others).push_back(entry.path().string());
     }
   }
 }
 
-// The JPEG files of one class, sorted; names begin with the class's.
-std::vector<std::string> list_files(const fs::path& split_folder, const std::string& class_name) {
+// The images of one class, sorted; names begin with the class's.
+std::vector<std::string> list_files(const fs::path& split_folder, const std::string& class_name,
+                                    std::vector<std::string>& others) {
   const fs::path folder = split_folder / class_name;
-  std::vector<std::string> names;
-  add_files(folder, names);
-  if (names.empty()) core::fail("{}: a class without images, expected *.jpg or *.jpeg there", folder.string());
-  for (std::string& name : names) name.erase(0, folder.string().size() - class_name.size());
+  std::vector<std::string> names, other_names;
+  add_files(folder, names, other_names);
+  if (names.empty()) core::fail("{}: a class without images, expected *.jpg or *.png there", folder.string());
+  for (std::vector<std::string>* all : {&names, &other_names})
+    for (std::string& name : *all) name.erase(0, folder.string().size() - class_name.size());
   std::sort(names.begin(), names.end());
+  others.insert(others.end(), other_names.begin(), other_names.end());
   return names;
 }
 
-// Where the split lies.
-fs::path split_folder(const fs::path& folder, Split split) {
-  const auto expected = [&](std::string_view missing) {
-    core::fail("{}: has no folder {}, expected {}/CLASS/*.jpg and {}/CLASS/*.jpg", folder.string(), missing,
-               (folder / "train").string(), (folder / "val").string());
-  };
+// Where the splits lie; without a folder for testing, the training images are both.
+struct Layout {
+  fs::path train;
+  std::optional<fs::path> test;
+};
+
+Layout find_layout(const fs::path& folder) {
   if (!fs::is_directory(folder)) core::fail("{}: is no folder", folder.string());
-  if (!fs::is_directory(folder / "train")) expected("'train'");
-  if (split == Split::train) return folder / "train";
-  for (const char* name : {"val", "test"})
-    if (fs::is_directory(folder / name)) return folder / name;
-  expected("'val' or 'test'");
-  return {};
+  Layout layout{.train = folder / "train", .test = {}};
+  for (const char* name : {"test", "val"})
+    if (fs::is_directory(folder / name)) layout.test = folder / name;
+  if (fs::is_directory(layout.train)) return layout;
+  if (layout.test)
+    core::fail("{}: has no folder 'train', expected {}/CLASS/*.jpg beside {}", folder.string(), layout.train.string(),
+               layout.test->string());
+  layout.train = folder;
+  const std::vector<std::string> classes = list_classes(folder);
+  if (classes.size() == 1)
+    core::fail("{}: holds one folder alone, '{}', expected a folder for each class, or 'train' and 'val'",
+               folder.string(), classes.front());
+  return layout;
 }
 
-ImageFiles list(const fs::path& folder, Split split) {
-  ImageFiles images{.folder = split_folder(folder, split), .classes = list_classes(folder / "train"), .files = {}};
-  const std::vector<std::string> present = split == Split::train ? images.classes : list_classes(images.folder);
-  for (const std::string& class_name : present) {
+void check_held_out(const Layout& layout, std::optional<double> held_out) {
+  if (!held_out) return;
+  if (layout.test) core::fail("no images can be held out for testing: {} is for that", layout.test->string());
+  if (!(*held_out > 0 && *held_out < 1))
+    core::fail("image files: {} of the images held out, needed a number above 0 and below 1", *held_out);
+}
+
+// Keeps, of one class's images, those of the split.
+void keep_split(std::vector<std::string>& names, Split split, double held_out) {
+  const std::vector<bool> chosen = choose_held_out(names, held_out);
+  std::vector<std::string> kept;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (chosen[i] == (split == Split::test)) kept.push_back(std::move(names[i]));
+  names = std::move(kept);
+}
+
+ImageFiles list(const fs::path& folder, Split split, std::optional<double> held_out) {
+  const Layout layout = find_layout(folder);
+  check_held_out(layout, held_out);
+  const bool is_own_folder = split == Split::test && layout.test;
+  ImageFiles images{.folder = is_own_folder ? *layout.test : layout.train, .classes = list_classes(layout.train)};
+  if (!layout.test) images.held_out = held_out.value_or(kUsualHeldOut);
+  for (const std::string& class_name : list_classes(images.folder, &images.other_files)) {
     const auto found = std::lower_bound(images.classes.begin(), images.classes.end(), class_name);
     if (found == images.classes.end() || *found != class_name)
-      core::fail("{}: a class that {} lacks", (images.folder / class_name).string(), (folder / "train").string());
-    for (std::string& name : list_files(images.folder, class_name))
+      core::fail("{}: a class that {} lacks", (images.folder / class_name).string(), layout.train.string());
+    std::vector<std::string> names = list_files(images.folder, class_name, images.other_files);
+    if (images.held_out) keep_split(names, split, *images.held_out);
+    for (std::string& name : names)
       images.files.push_back({.name = std::move(name), .label = found - images.classes.begin()});
   }
+  std::sort(images.other_files.begin(), images.other_files.end());
   return images;
 }
 
 }  // namespace
 
-ImageFiles list_image_files(const fs::path& folder, Split split) {
+ImageFiles list_image_files(const fs::path& folder, Split split, std::optional<double> held_out) {
   try {
-    return list(folder, split);
+    return list(folder, split, held_out);
   } catch (const fs::filesystem_error& error) {
     core::fail("{}: cannot be listed: {}", (error.path1().empty() ? folder : error.path1()).string(),
                error.code().message());

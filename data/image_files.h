@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,19 +16,29 @@ struct ImageFile {
   std::int64_t label = 0;  ///< number of its class
 };
 
-/// The JPEG files of one split, FOLDER/train/CLASS/... or FOLDER/val/CLASS/... (FOLDER/test where there is no val).
-/// Names end in .jpg or .jpeg, in any case, and may lie in folders below the class's; links are followed.
+/// The images of one split: FOLDER/train/CLASS/... and FOLDER/val/CLASS/... (or FOLDER/test/CLASS/...). Without val and
+/// test a part of the training images is held out; without train, too, the classes are FOLDER/CLASS/...
+/// They are files that are images by their names, in whatever format and case, and may lie in folders below the
+/// class's; links are followed.
 struct ImageFiles {
-  std::filesystem::path folder;      ///< of the split
-  std::vector<std::string> classes;  ///< the folders of train, sorted by bytes: also for the other split
-  std::vector<ImageFile> files;      ///< by class, then by name, sorted by bytes
+  std::filesystem::path folder;           ///< of the split
+  std::vector<std::string> classes;       ///< the folders of train, sorted by bytes: also for the other split
+  std::vector<ImageFile> files;           ///< by class, then by name, sorted by bytes
+  std::vector<std::string> other_files;   ///< that are no images by their names: below `folder`, sorted
+  std::optional<double> held_out;         ///< the part of the training images that is for testing, if there is one
 
   std::filesystem::path path(std::int64_t index) const { return folder / files[static_cast<std::size_t>(index)].name; }
 };
 
-/// Lists them; no file is opened. What begins with a dot is left alone, as are files that are no images by their names.
-/// Throws Error naming the place: where folders are missing or may not be read, a class has no file, the other split
-/// has a class that train lacks, a JPEG file lies outside of the classes' folders, or an image has another format.
-ImageFiles list_image_files(const std::filesystem::path& folder, Split split);
+/// What is held out if nobody says how much.
+inline constexpr double kUsualHeldOut = 0.1;
+
+/// Lists them; no file is opened. What begins with a dot is left alone.
+///
+/// Which images are held out is decided by a hash of their names alone: `held_out` of them on average (above 0, below
+/// 1), and at least one of a class that has two; so that a file stays where it is while others come and go.
+/// Throws Error naming the place: if folders are missing or may not be read, a class has no file, the other split has a
+/// class that train lacks, an image lies outside of the classes' folders, or `held_out` is given beside val or test.
+ImageFiles list_image_files(const std::filesystem::path& folder, Split split, std::optional<double> held_out = {});
 
 }  // namespace tandem::data

@@ -1,8 +1,8 @@
 #include "tandem/data/image_folder.h"
 
 #include "tandem/core/parallel.h"
+#include "tandem/data/decode_image.h"
 #include "tandem/data/file.h"
-#include "tandem/data/jpeg.h"
 
 namespace tandem::data {
 namespace {
@@ -52,7 +52,7 @@ ImageFolder::ImageFolder(ImageFiles images, const ImageFolderOptions& options)
 
 void ImageFolder::read_sample(std::int64_t index, const EpochContext& context, float* out) const {
   const std::filesystem::path file = path(index);
-  const core::Tensor image = decode_jpeg(read_file(file), file);
+  const core::Tensor image = decode_image(read_file(file), file);
   const std::int64_t height = image.size(0), width = image.size(1), side = options_.image_size;
   const Framing framing = options_.augment ? random_framing(height, width, side, options_.crop,
                                                             sample_stream(context, index, Draw::augment))

@@ -20,12 +20,6 @@ namespace {
 // Real files have a dozen; each of thousands costs a pass over the whole image.
 constexpr int kMaxScans = 500;
 
-// Some writers' oddities that change no pixel. Other warnings say that data are missing or make no sense.
-bool is_harmless(int warning) {
-  return warning == JWRN_JFIF_MAJOR || warning == JWRN_ADOBE_XFORM || warning == JWRN_NOT_SEQUENTIAL ||
-         warning == JWRN_EXTRANEOUS_DATA;
-}
-
 // libjpeg reports an error by a call that must not return. Its own frames know no exceptions, so that call jumps out of
 // them, back into run(), which throws. What run() is given must therefore own nothing.
 class Decoder {
@@ -58,8 +52,8 @@ class Decoder {
   std::int64_t width() const { return state_.image_width; }
   int components() const { return state_.num_components; }
 
-  // To the file's last byte, so that a cut off file is found even where all rows are there.
   void read_pixels(std::uint8_t* out) {
+    is_in_data_ = true;
     state_.out_color_space = components() == 4 ? JCS_CMYK : JCS_EXT_RGBX;
     run([this, out] {
       jpeg_start_decompress(&state_);
@@ -83,8 +77,7 @@ class Decoder {
   }
 
   [[noreturn]] void escape() {
-    const bool at_end = errors_.msg_code == JWRN_JPEG_EOF || state_.src == nullptr;
-    offset_ = bytes_.size() - (at_end ? 0 : state_.src->bytes_in_buffer);
+    offset_ = bytes_.size() - (is_at_end_ || state_.src == nullptr ? 0 : state_.src->bytes_in_buffer);
     std::longjmp(escape_, 1);  // NOLINT(cert-err52-cpp)
   }
 
@@ -96,8 +89,18 @@ class Decoder {
     decoder.escape();
   }
 
+  // Warnings are about damage that libjpeg-turbo has found a way around, or writers' oddities: Pillow, too, passes over
+  // them. But where the bytes end before the image does, rows would be made up. libjpeg-turbo asks for bytes ahead of
+  // need, so the end alone is no fault in data that are read once: what misses them there warns once more.
   static void judge_warning(j_common_ptr state, int level) {
-    if (level < 0 && !is_harmless(state->err->msg_code)) leave(state);
+    if (level >= 0) return;
+    Decoder& decoder = of(state);
+    if (state->err->msg_code == JWRN_JPEG_EOF) {
+      decoder.is_at_end_ = true;
+      state->err->format_message(state, decoder.message_.data());
+      if (decoder.is_in_data_ && !jpeg_has_multiple_scans(&decoder.state_)) return;
+    }
+    if (decoder.is_at_end_) decoder.escape();
   }
 
   static void check_scans(j_common_ptr state) {
@@ -115,25 +118,9 @@ class Decoder {
   std::jmp_buf escape_{};
   std::array<char, JMSG_LENGTH_MAX> message_{};
   std::uint64_t offset_ = 0;
+  bool is_in_data_ = false;  // behind the header
+  bool is_at_end_ = false;   // bytes were asked for that are not there
 };
-
-// An empty name: not one that we know.
-std::string_view format_of(std::string_view bytes) {
-  if (bytes.starts_with("\x89PNG")) return "PNG";
-  if (bytes.starts_with("GIF8")) return "GIF";
-  if (bytes.starts_with("BM")) return "BMP";
-  if (bytes.starts_with("RIFF") && bytes.substr(0, 12).ends_with("WEBP")) return "WebP";
-  if (bytes.starts_with("II*") || bytes.starts_with("MM")) return "TIFF";
-  return "";
-}
-
-void check_signature(std::string_view bytes, const std::filesystem::path& path) {
-  if (bytes.starts_with("\xff\xd8")) return;
-  if (bytes.empty()) core::fail("{}: is empty, needed a JPEG file", path.string());
-  const std::string_view format = format_of(bytes);
-  if (!format.empty()) core::fail("{}: is a {} file; only JPEG files are read, convert it", path.string(), format);
-  fail_at(path, 0, "is no JPEG file: it does not begin with ff d8");
-}
 
 // Adobe's JPEG files, and so everybody's, hold 255 - ink. What is left of a colour is its part of what black leaves.
 // Rounded as Pillow does.
@@ -151,7 +138,6 @@ void cmyk_to_rgb(std::uint8_t* pixels, std::int64_t count) {
 }  // namespace
 
 core::Tensor decode_jpeg(std::string_view bytes, const std::filesystem::path& path) {
-  check_signature(bytes, path);
   Decoder decoder(bytes, path);
   decoder.read_header();
   core::Tensor image =

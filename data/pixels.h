@@ -10,6 +10,9 @@ namespace tandem::data {
 /// word.
 inline constexpr std::int64_t kPixelBytes = 4;
 
+/// Pixels of the largest image that is decoded: a file of a few bytes can claim four billion. The limit is Pillow's.
+inline constexpr std::int64_t kMaxPixels = 178'956'970;
+
 /// Mean and standard deviation of a channel whose values lie in [0, 1].
 struct Normalization {
   float mean = 0;

@@ -1,4 +1,4 @@
-// JPEG files and what Pillow makes of them (tests/golden/make_image_golden.py).
+// JPEG and PNG files and what Pillow makes of them (tests/golden/make_image_golden.py).
 #pragma once
 
 #include <string>
@@ -14,10 +14,9 @@ using core::Tensor;
 class GoldenImages {
  public:
   /// The bytes of a JPEG file.
-  std::string file(const std::string& kind) {
-    const auto bytes = golden_[kind + ".jpeg"].to_vector<std::uint8_t>();
-    return {bytes.begin(), bytes.end()};
-  }
+  std::string file(const std::string& kind) { return bytes_of(kind + ".jpeg"); }
+  /// Of a PNG file; its pixels are "png_" + kind.
+  std::string png(const std::string& kind) { return bytes_of("png_" + kind + ".png"); }
   /// What they become, uint8 [H, W, 3].
   const Tensor& pixels(const std::string& name) { return golden_[name + ".rgb"]; }
   std::vector<std::int64_t> numbers(const std::string& name) {
@@ -25,6 +24,11 @@ class GoldenImages {
   }
 
  private:
+  std::string bytes_of(const std::string& name) {
+    const auto bytes = golden_[name].to_vector<std::uint8_t>();
+    return {bytes.begin(), bytes.end()};
+  }
+
   testing::GoldenFile golden_{"images.safetensors"};
 };
 
