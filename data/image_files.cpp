@@ -13,15 +13,8 @@ namespace {
 
 // What people take for images. Which of them can be read is told by their bytes (image_check.h).
 constexpr std::array<std::string_view, 22> kImageExtensions{
-    ".jpg", ".jpeg", ".jpe", ".jfif", ".pjpeg", ".pjp",  ".png", ".apng", ".gif", ".bmp", ".webp",
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".pjpeg", ".pjp",  ".png",  ".apng", ".gif", ".bmp", ".webp",
     ".tif", ".tiff", ".ppm", ".pgm",  ".pnm",   ".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg"};
-
-bool is_image(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return std::find(kImageExtensions.begin(), kImageExtensions.end(), extension) != kImageExtensions.end();
-}
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
@@ -32,7 +25,7 @@ std::vector<std::string> list_classes(const fs::path& folder, std::vector<std::s
     if (is_hidden(entry.path())) continue;
     if (entry.is_directory()) {
       classes.push_back(entry.path().filename().string());
-    } else if (is_image(entry.path())) {
+    } else if (has_image_name(entry.path())) {
       core::fail("{}: lies in no class's folder, expected {}", entry.path().string(),
                  (folder / "CLASS" / entry.path().filename()).string());
     } else if (others) {
@@ -52,7 +45,7 @@ void add_files(const fs::path& folder, std::vector<std::string>& images, std::ve
     if (entry.is_directory()) {
       add_files(entry.path(), images, others);
     } else {
-      (is_image(entry.path()) ? images : others).push_back(entry.path().string());
+      (has_image_name(entry.path()) ? images : others).push_back(entry.path().string());
     }
   }
 }
@@ -114,7 +107,9 @@ ImageFiles list(const fs::path& folder, Split split, std::optional<double> held_
   const Layout layout = find_layout(folder);
   check_held_out(layout, held_out);
   const bool is_own_folder = split == Split::test && layout.test;
-  ImageFiles images{.folder = is_own_folder ? *layout.test : layout.train, .classes = list_classes(layout.train)};
+  ImageFiles images;
+  images.folder = is_own_folder ? *layout.test : layout.train;
+  images.classes = list_classes(layout.train);
   if (!layout.test) images.held_out = held_out.value_or(kUsualHeldOut);
   for (const std::string& class_name : list_classes(images.folder, &images.other_files)) {
     const auto found = std::lower_bound(images.classes.begin(), images.classes.end(), class_name);
@@ -130,6 +125,13 @@ ImageFiles list(const fs::path& folder, Split split, std::optional<double> held_
 }
 
 }  // namespace
+
+bool has_image_name(const fs::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return std::find(kImageExtensions.begin(), kImageExtensions.end(), extension) != kImageExtensions.end();
+}
 
 ImageFiles list_image_files(const fs::path& folder, Split split, std::optional<double> held_out) {
   try {

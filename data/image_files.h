@@ -17,18 +17,22 @@ struct ImageFile {
 };
 
 /// The images of one split: FOLDER/train/CLASS/... and FOLDER/val/CLASS/... (or FOLDER/test/CLASS/...). Without val and
-/// test a part of the training images is held out; without train, too, the classes are FOLDER/CLASS/...
+/// test a part of the training images is held out; if there is no train either, the classes are FOLDER/CLASS/...
 /// They are files that are images by their names, in whatever format and case, and may lie in folders below the
 /// class's; links are followed.
 struct ImageFiles {
-  std::filesystem::path folder;           ///< of the split
-  std::vector<std::string> classes;       ///< the folders of train, sorted by bytes: also for the other split
-  std::vector<ImageFile> files;           ///< by class, then by name, sorted by bytes
-  std::vector<std::string> other_files;   ///< that are no images by their names: below `folder`, sorted
-  std::optional<double> held_out;         ///< the part of the training images that is for testing, if there is one
+  std::filesystem::path folder;          ///< of the split
+  std::vector<std::string> classes;      ///< the folders of train, sorted by bytes: also for the other split
+  std::vector<ImageFile> files;          ///< by class, then by name, sorted by bytes
+  std::vector<std::string> other_files;  ///< that are no images by their names: below `folder`, sorted
+  std::optional<double> held_out;        ///< the part of the training images that is for testing, if there is one
 
   std::filesystem::path path(std::int64_t index) const { return folder / files[static_cast<std::size_t>(index)].name; }
 };
+
+/// Whether people would take it for an image by its name: also formats that cannot be read, so that none is left out
+/// silently.
+bool has_image_name(const std::filesystem::path& path);
 
 /// What is held out if nobody says how much.
 inline constexpr double kUsualHeldOut = 0.1;

@@ -176,7 +176,7 @@ void TcpStoreServer::Implementation::make_room(Socket& listener) {
   if (strangers_ == 0) return refuse_next(listener);
   const auto oldest =
       std::find_if(sessions_.begin(), sessions_.end(), [](const auto& session) { return !session.is_introduced(); });
-  if (oldest->deadline()->left() < StoreSession::kHelloTime - kTimeToSpeak) return drop_oldest_stranger();
+  if (oldest->deadline()->when() - Deadline::Clock::now() < StoreSession::kHelloTime - kTimeToSpeak) return drop_oldest_stranger();
   std::this_thread::sleep_for(Milliseconds(10));
 }
 

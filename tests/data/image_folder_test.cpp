@@ -1,8 +1,10 @@
 #include "tandem/data/image_folder.h"
 
 #include "tandem/core/parallel.h"
+#include "tandem/data/image_check.h"
 #include "tandem/data/jpeg.h"
 #include "tandem/data/loader.h"
+#include "tandem/data/png.h"
 #include "tests/data/images.h"
 #include "tests/data/unprivileged.h"
 
@@ -118,8 +120,8 @@ TEST_F(ImageFolderTest, ADamagedFileIsAnErrorOfReading) {
   const std::string path = (folder_ / "train/a/1.jpg").string();
   const std::string photo = golden_.file("photo");
   EXPECT_EQ(reading_error(photo.substr(0, 9000)), path + ", byte 9000: cannot be decoded: Premature end of JPEG file");
-  EXPECT_EQ(reading_error(""), path + ": is empty, needed a JPEG file");
-  EXPECT_EQ(reading_error("\x89PNG\r\n\x1a\n"), path + ": is a PNG file; only JPEG files are read, convert it");
+  EXPECT_EQ(reading_error(""), path + ": is empty, needed a JPEG or PNG file");
+  EXPECT_EQ(reading_error("GIF89a"), path + ": is a GIF file; only JPEG and PNG files are read, convert it");
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
   std::filesystem::permissions(path, std::filesystem::perms::none);
   {
@@ -131,6 +133,33 @@ TEST_F(ImageFolderTest, ADamagedFileIsAnErrorOfReading) {
   std::filesystem::create_symlink(folder_ / "nowhere", path);
   const ImageFolder images(folder_.path(), Split::train);
   EXPECT_EQ(error_of([&] { images.read(range(1)); }), path + ": cannot be opened: No such file or directory");
+}
+
+TEST_F(ImageFolderTest, ContentsDecideAndNotNames) {
+  folder_.put("train/a/1.jpg", golden_.png("rgb"));
+  const Tensor png = decode_png(golden_.png("rgb"), "rgb.png");
+  const ImageFolder images(folder_.path(), Split::train, {.image_size = 8});
+  EXPECT_EQ(floats(images, {0}),
+            normalized_planes(resize(png, center_framing(png.size(0), png.size(1), 8, 9)).slice(2, 0, 3)));
+}
+
+TEST_F(ImageFolderTest, WhatCannotBeReadIsFoundBefore) {
+  folder_.put("train/a/2.JPG", golden_.file("420").substr(0, 500));
+  folder_.put("train/b/3.jpeg", "GIF89a");
+  std::string damaged = golden_.file("photo");  // its ends are as they should be
+  std::fill(damaged.begin() + 2, damaged.end() - 2, '\0');
+  folder_.put("train/a/1.jpg", damaged);
+  const ImageFiles files = list_image_files(folder_.path(), Split::train);
+  const auto found = [&](ImageCheck depth) {
+    std::vector<std::int64_t> indices;
+    for (const UnreadableImage& image : find_unreadable(files, depth)) {
+      EXPECT_TRUE(image.reason.starts_with(files.path(image.index).string())) << image.reason;
+      indices.push_back(image.index);
+    }
+    return indices;
+  };
+  EXPECT_EQ(found(ImageCheck::ends), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(found(ImageCheck::all), (std::vector<std::int64_t>{0, 1, 2}));
 }
 
 TEST_F(ImageFolderTest, ErrorsReachWhoTrains) {

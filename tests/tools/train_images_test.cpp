@@ -107,8 +107,47 @@ TEST_F(TrainImages, what_does_not_go_together) {
   const fs::path photo = folder_ / "data/train/a/photo.jpg";
   fs::resize_file(photo, fs::file_size(photo) / 2);
   expect_failure(kFolder, 1, "photo.jpg");
-  std::ofstream(photo, std::ios::binary) << "\x89PNG\r\n\x1a\n and so on";
-  expect_failure(kFolder, 1, "is a PNG file");
+  std::ofstream(photo, std::ios::binary) << "RIFF....WEBPVP8 and so on";
+  expect_failure(kFolder, 1,
+                 "data/train/a/photo.jpg: is a WebP file; only JPEG and PNG files are read, convert it; "
+                 "--skip-bad-images leaves out what cannot be read");
+  expect_failure("--model convnet --skip-bad-images", 2,
+                 "--skip-bad-images is for --data imagefolder, not for --data fashion-mnist");
+  expect_failure("--model convnet --val-fraction 0.5", 2,
+                 "--val-fraction is for --data imagefolder, not for --data fashion-mnist");
+  expect_failure(std::string(kFolder) + "--val-fraction 0.5", 1,
+                 "no images can be held out for testing: data/val is for that");
+}
+
+// The same as if they were not there, on all ranks and in a run that goes on.
+TEST_F(TrainImages, bad_images_are_left_out_and_counted) {
+  write_photographs();
+  const std::string common = std::string(kFolder) + "--eval-every 0 ";
+  train_well(common + "--steps 3 --metrics clean");
+  std::ofstream(folder_ / "data/train/a/0.jpg") << "no image";
+  std::ofstream(folder_ / "data/train/b/z.heic") << std::string(
+      "\0\0\0\x1c"
+      "ftypheic",
+      12);
+  std::ofstream(folder_ / "data/val/a/notes.txt") << "by the window";
+  const Outcome outcome = train_well(common + "--steps 3 --skip-bad-images --metrics skipped");
+  for (const char* part : {"left out 2 of 6 images: data/train/a/0.jpg, byte 0: is no image", "(and 1 more)",
+                           "1 in data/val are no images by their names: a/notes.txt"})
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << part << " in\n" << outcome.output;
+  EXPECT_EQ(hash("skipped"), hash("clean"));
+  train_well(common + "--steps 2 --skip-bad-images --checkpoint-dir c");
+  train_well(common + "--steps 3 --skip-bad-images --checkpoint-dir c --resume --metrics resumed");
+  EXPECT_EQ(hash("resumed"), hash("clean"));
+}
+
+TEST_F(TrainImages, without_val_some_are_held_out) {
+  write_photographs();
+  fs::remove_all(folder_ / "data/val");
+  const Outcome outcome = train_well(std::string(kFolder) + "--steps 1 --save-outputs o");
+  EXPECT_NE(outcome.output.find("10 % of each class are held out to evaluate on, by their names (--val-fraction)"),
+            std::string::npos)
+      << outcome.output;
+  EXPECT_EQ(shape_of("o", "output"), (core::Shape{2, 2}));
 }
 
 }  // namespace

@@ -55,14 +55,6 @@ class Images final : public data::LabelledDataset {
   bool gray_;
 };
 
-bool is_image(const fs::path& path) {
-  std::string ending = path.extension().string();
-  for (char& c : ending)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  constexpr std::array<std::string_view, 4> kEndings{".jpg", ".jpeg", ".jfif", ".png"};
-  return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
-}
-
 // Files as they are given; of folders all images in them and below, by name.
 std::vector<std::string> list_images(const std::vector<std::string>& inputs) {
   std::vector<std::string> files;
@@ -73,8 +65,8 @@ std::vector<std::string> list_images(const std::vector<std::string>& inputs) {
     }
     std::vector<std::string> found;
     for (const auto& entry : fs::recursive_directory_iterator(input, fs::directory_options::follow_directory_symlink))
-      if (entry.is_regular_file() && is_image(entry.path())) found.push_back(entry.path().string());
-    if (found.empty()) core::fail("{}: has no image (.jpg, .jpeg, .jfif, .png)", input);
+      if (entry.is_regular_file() && data::has_image_name(entry.path())) found.push_back(entry.path().string());
+    if (found.empty()) core::fail("{}: has no image (.jpg, .png, ...)", input);
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }
@@ -96,7 +88,8 @@ Inputs open_images(const Options& options) {
     core::fail("the run was trained on --data {}, which does not say how an image becomes its samples", *s.data);
   }
   Inputs inputs{.data = {}, .names = list_images(options.inputs), .rows = {}};
-  data::ImageFiles files{.folder = "", .classes = {"unknown"}, .files = {}};
+  data::ImageFiles files;
+  files.classes = {"unknown"};
   for (const std::string& name : inputs.names) files.files.push_back({.name = name, .label = 0});
   inputs.data.train = std::make_shared<Images>(std::move(files), image, gray);
   inputs.rows.assign(inputs.names.size(), 1);

@@ -6,6 +6,7 @@
 #include "tandem/core/fnv1a.h"
 #include "tandem/data/cifar10.h"
 #include "tandem/data/fashion_mnist.h"
+#include "tandem/data/image_check.h"
 #include "tandem/data/image_folder.h"
 #include "tandem/data/synthetic.h"
 #include "tandem/data/synthetic_text.h"
@@ -88,13 +89,42 @@ DataSource open_text(const Settings& settings, const data::TextCorpus& corpus) {
           .unigram_entropy = text.unigram_entropy};
 }
 
+// Images that training would stop at are found before it: an error, or left out.
+void check_images(const Settings& settings, data::ImageFiles& images, std::vector<std::string>& notes) {
+  using data::ImageCheck;
+  const auto bad = data::find_unreadable(images, settings.skip_bad_images ? ImageCheck::all : ImageCheck::ends);
+  if (bad.empty()) return;
+  const std::string others = bad.size() == 1 ? "" : fmt::format(" (and {} more)", with_commas(std::ssize(bad) - 1));
+  if (!settings.skip_bad_images)
+    core::fail("{}{}; --skip-bad-images leaves out what cannot be read", bad.front().reason, others);
+  for (auto image = bad.rbegin(); image != bad.rend(); ++image) images.files.erase(images.files.begin() + image->index);
+  notes.push_back(fmt::format("left out {} of {} images: {}{}", with_commas(std::ssize(bad)),
+                              with_commas(std::ssize(images.files) + std::ssize(bad)), bad.front().reason, others));
+}
+
+std::shared_ptr<const data::ImageFolder> open_images(const Settings& settings, const std::string& folder, Split split,
+                                                     std::vector<std::string>& notes) {
+  data::ImageFiles images = data::list_image_files(folder, split, settings.val_fraction);
+  check_images(settings, images, notes);
+  if (!images.other_files.empty() && (split == Split::train || !images.held_out))
+    notes.push_back(fmt::format("{} in {} are no images by their names: {}{}",
+                                with_commas(std::ssize(images.other_files)), images.folder.string(),
+                                images.other_files.front(), images.other_files.size() > 1 ? ", ..." : ""));
+  if (split == Split::test && images.held_out)
+    notes.push_back(fmt::format("{} % of each class are held out to evaluate on, by their names (--val-fraction)",
+                                100 * *images.held_out));
+  return std::make_shared<data::ImageFolder>(
+      std::move(images),
+      data::ImageFolderOptions{.image_size = *settings.image_size, .augment = split == Split::train});
+}
+
 DataSource open_image_folder(const Settings& settings, const std::string& folder) {
-  data::ImageFolderOptions options{.image_size = *settings.image_size, .augment = true};
-  const auto train = std::make_shared<data::ImageFolder>(folder, Split::train, options);
-  options.augment = false;
-  return {.train = train,
-          .test = std::make_shared<data::ImageFolder>(folder, Split::test, options),
-          .class_names = train->class_names()};
+  DataSource source{.train = {}, .test = {}};
+  const auto train = open_images(settings, folder, Split::train, source.notes);
+  source.train = train;
+  source.test = open_images(settings, folder, Split::test, source.notes);
+  source.class_names = train->class_names();
+  return source;
 }
 
 DataSource open_any(const Settings& settings) {

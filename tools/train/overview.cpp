@@ -103,6 +103,7 @@ void print_overview(const Settings& settings, const Ranks& ranks, const DataSour
   if (data.tokenizer && lower_cases_capitals(*data.tokenizer))
     row("vocabulary", "has capitals, but text is lower-cased: give --cased if it was made with capitals");
   row("data", describe_data(settings, data));
+  for (const std::string& note : data.notes) row("", note);
   if (data.tokenizer) warn_of_few_samples(settings, ranks.size(), data);
   if (settings.eval_only) {
     row("mode", "evaluation only");

@@ -57,6 +57,10 @@ Allowed<double> fraction(double high, bool closed) {
   return {fmt::format("a number from 0 to {}{}", closed ? "" : "below ", high),
           [=](double value) { return value >= 0 && (closed ? value <= high : value < high); }};
 }
+/// (0, 1)
+Allowed<double> fraction_within() {
+  return {"a number above 0 and below 1", [](double value) { return value > 0 && value < 1; }};
+}
 Allowed<std::string> one_of(std::vector<std::string> names) {
   std::string text = fmt::format("one of {}", fmt::join(names, ", "));
   return {std::move(text), [names = std::move(names)](const std::string& value) {
@@ -185,6 +189,11 @@ void add_model_and_length(Table& table, Settings& s) {
             "Training samples of --data synthetic [4096]");
   table.row("image-size", s.image_size, between(1, 4096),
             "Height and width of images from imagefolder or synthetic [224]");
+  table.row("val-fraction", s.val_fraction, fraction_within(),
+            "Part of the images that is held out to evaluate on, if --data imagefolder has neither val nor test [0.1]");
+  table.row(
+      "skip-bad-images", s.skip_bad_images, on_or_off(),
+      "Decode every image of --data imagefolder once before training; leave out those that cannot be, and count them");
   table.row("seq-length", s.seq_length, between(2, 1 << 20), "Tokens of a sample of text [128]");
   table.row("vocab", s.vocab, path("a file"),
             "BERT's words: vocab.txt or tokenizer.json [of a folder as --init-weights; else learned from the text]");

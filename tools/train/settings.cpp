@@ -71,6 +71,10 @@ void resolve_images(Settings& s) {
     fail_usage("--model {} reads text, --data {} are images", s.model, *s.data);
   for_data(s.image_size, "--image-size", kind == "imagefolder" || (kind == "synthetic" && is_resnet(s)),
            "imagefolder, and synthetic with a ResNet", 224, s);
+  if (s.val_fraction && kind != "imagefolder")
+    fail_usage("--val-fraction is for --data imagefolder, not for --data {}", *s.data);
+  if (s.skip_bad_images && kind != "imagefolder")
+    fail_usage("--skip-bad-images is for --data imagefolder, not for --data {}", *s.data);
   // Data of one size only, 28 or 32 pixels, have no --image-size; of tensors it is not known yet (tasks/make_task.h).
   if (is_resnet(s) && !s.stem && kind != "tensors") s.stem = usual_stem(s.image_size.value_or(28));
 }

@@ -32,6 +32,8 @@ struct Settings {
   std::optional<std::int64_t> synthetic_samples;
   std::optional<std::int64_t> image_size, seq_length;
   std::optional<std::string> vocab, eval_data;
+  std::optional<double> val_fraction;
+  bool skip_bad_images = false;
   bool cased = false, sentence_pairs = false;
   std::int64_t data_threads = 1;
 
