@@ -5,7 +5,7 @@
 namespace tandem::train {
 namespace {
 
-constexpr const char* kOpenMpi = "TMPDIR=. ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=detect_deadlocks=0 ";
+constexpr const char* kOpenMpi = "TMPDIR=\"$PWD\" ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=detect_deadlocks=0 ";
 constexpr const char* kTiny =
     "--model mlp --data synthetic --synthetic-samples 16 --batch-size 4 --threads 1 --progress none --eval-every 0 ";
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "tandem/core/random.h"
@@ -43,7 +46,12 @@ class TrainTest : public ::testing::Test {
     if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
     folder_ = name;
   }
-  ~TrainTest() override { fs::remove_all(folder_); }
+  // Open MPI's daemon takes its own files away from there when the ranks have ended.
+  ~TrainTest() override {
+    std::error_code error;
+    for (int tries = 0; tries < 250 && (fs::remove_all(folder_, error), error); ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 

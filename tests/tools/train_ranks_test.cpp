@@ -110,7 +110,8 @@ TEST_F(TrainRanks, a_rank_without_rows_takes_part) {
 // One row more than a whole micro-step has: at the epoch's end the first rank has one, of which ResNet's last maps have
 // one value per channel, and the others have none.
 TEST_F(TrainRanks, an_epoch_may_end_with_one_row_and_none) {
-  for (const std::string model : {"resnet18 --image-size 32 --classes 10", "convnet", "bert-tiny --seq-length 8"})
+  for (const std::string model :
+       {"resnet18 --stem imagenet --image-size 32 --classes 10", "convnet", "bert-tiny --seq-length 8"})
     for (const int ranks : {1, 2, 3}) {
       SCOPED_TRACE(model + " on " + std::to_string(ranks));
       const int batch = ranks == 3 ? 2 : 4, rows = batch * ranks + 1;
@@ -129,7 +130,9 @@ TEST_F(TrainRanks, an_epoch_may_end_with_one_row_and_none) {
       EXPECT_EQ(weights.at("layer4.1.bn2.num_batches_tracked").item(), 2) << "one value says nothing of a variance";
     }
   expect_failure(
-      "--model resnet18 --data synthetic --synthetic-samples 4 --image-size 32 --batch-size 1 --progress none", 1,
+      "--model resnet18 --stem imagenet --data synthetic --synthetic-samples 4 --image-size 32 --batch-size 1 "
+      "--progress none",
+      1,
       "batch norm: training needs more than one value per channel, got x [1, 512, 1, 1]: use larger "
       "batches or larger images");
 }

@@ -1,6 +1,7 @@
 #include "tools/train/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -163,6 +164,7 @@ void resolve(Settings& settings, const std::vector<Setting>& table) {
   resolve(settings);
   for (std::size_t i = 0; i < table.size(); ++i)
     if (table[i].write_json() != before[i]) settings.derived.push_back(table[i].name);
+  std::sort(settings.derived.begin(), settings.derived.end());
 }
 
 void read_run(const std::string& run, const std::vector<Flag>& flags, std::vector<Setting>& table, Settings& settings) {

@@ -13,9 +13,9 @@ namespace tandem::train {
 
 int train_main(int argc, char** argv, const RunHooks& hooks) {
   process::open_standard_streams();
-  StopSignal stop;
   const auto fail = [](int code, const std::string& cause) { return fail_program("train", code, cause); };
   try {
+    StopSignal stop;  // before any library starts a thread
     auto settings = parse_command_line(argc, argv);
     if (!settings) return end_program("train");
     resume_if_restarted(*settings);

@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "tandem/core/start_thread.h"
+
 namespace tandem::train {
 namespace {
 
@@ -20,7 +22,10 @@ void print_error(const std::string& line) {
 
 }  // namespace
 
-StopSignal::StopSignal() : thread_([this](const std::stop_token& stop) { listen(stop); }) {}
+StopSignal::StopSignal()
+    : thread_(core::start_thread("that waits for signals", [this] {
+        return std::jthread([this](const std::stop_token& stop) { listen(stop); });
+      })) {}
 
 StopSignal::~StopSignal() {
   thread_.request_stop();
