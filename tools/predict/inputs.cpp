@@ -104,7 +104,7 @@ std::string read_text(const std::string& input) {
 Inputs open_lines(const Options& options, bool classifies) {
   const train::Settings& s = options.settings;
   if (!s.vocab)
-    fail_usage("--vocab is needed: {} has no words (tokenizer.json)", options.from.value_or(*options.weights));
+    fail_usage("--vocab is needed: {} has no words (tokenizer.json)", options.from ? *options.from : *options.weights);
   data::TokenizerFile file = data::load_tokenizer(*s.vocab, s.cased);
   std::vector<std::string> lines, places;
   for (const std::string& input : options.inputs) {
