@@ -4,6 +4,7 @@
 namespace tandem::train {
 namespace {
 
+#ifndef __SANITIZE_ADDRESS__  // the sanitizers' own checks open descriptors, and take a failure to do so for a fault
 TEST_F(TrainRanks, too_few_file_descriptors_are_named) {
   int failures = 0;
   for (const int limit : {5, 8, 12, 15, 16, 17, 18, 19, 40}) {
@@ -19,6 +20,7 @@ TEST_F(TrainRanks, too_few_file_descriptors_are_named) {
   }
   EXPECT_GE(failures, 3);
 }
+#endif
 
 TEST_F(TrainRanks, threads_that_cannot_be_made_are_named) {
   // Stacks that no address space holds, for every thread but the first.
