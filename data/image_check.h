@@ -9,7 +9,7 @@
 namespace tandem::data {
 
 enum class ImageCheck : std::uint8_t {
-  ends,  ///< the first and last bytes of each file: other formats, empty and cut off files. Some 10 us each
+  ends,  ///< the first and last bytes of each file: other formats, empty and cut off files. Some 10 us each from the page cache
   all    ///< each file is decoded, which takes as long as reading all images once
 };
 

@@ -97,7 +97,16 @@ void check_images(const Settings& settings, data::ImageFiles& images, std::vecto
   const std::string others = bad.size() == 1 ? "" : fmt::format(" (and {} more)", with_commas(std::ssize(bad) - 1));
   if (!settings.skip_bad_images)
     core::fail("{}{}; --skip-bad-images leaves out what cannot be read", bad.front().reason, others);
-  for (auto image = bad.rbegin(); image != bad.rend(); ++image) images.files.erase(images.files.begin() + image->index);
+  std::vector<data::ImageFile> kept;
+  auto next = bad.begin();
+  for (std::int64_t i = 0; i < std::ssize(images.files); ++i) {
+    if (next != bad.end() && next->index == i) {
+      ++next;
+    } else {
+      kept.push_back(std::move(images.files[static_cast<std::size_t>(i)]));
+    }
+  }
+  images.files = std::move(kept);
   notes.push_back(fmt::format("left out {} of {} images: {}{}", with_commas(std::ssize(bad)),
                               with_commas(std::ssize(images.files) + std::ssize(bad)), bad.front().reason, others));
 }
