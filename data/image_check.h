@@ -9,8 +9,11 @@
 namespace tandem::data {
 
 enum class ImageCheck : std::uint8_t {
-  ends,  ///< the first and last bytes of each file: other formats, empty and cut off files. Some 10 us each from the page cache
-  all    ///< each file is decoded, which takes as long as reading all images once
+  /// The first and last bytes of each file: other formats, empty and cut off files. Some 10 us each if the system has
+  /// them in memory.
+  ends,
+  /// Each file is decoded, which takes as long as reading all images once.
+  all
 };
 
 struct UnreadableImage {
