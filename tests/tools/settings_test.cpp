@@ -237,7 +237,7 @@ TEST(Settings, facts_of_a_config_set_nothing) {
   EXPECT_EQ(facts.global_batch, 48);
 }
 
-// What follows from other settings follows anew if those are changed.
+// What follows from other settings follows from them again.
 TEST(Settings, what_nobody_chose_is_no_choice_of_another_run) {
   const auto config_of = [](const std::vector<const char*>& arguments) {
     const Settings settings = parse(arguments);
@@ -257,6 +257,7 @@ TEST(Settings, what_nobody_chose_is_no_choice_of_another_run) {
   EXPECT_FALSE(adam.momentum);
   EXPECT_EQ(parse({"--config", open.path(), "--model", "bert-tiny"}).data, "wordnet");
   EXPECT_EQ(parse({"--config", open.path(), "--lr", "0.3"}).lr, 0.3);
+  EXPECT_FALSE(parse({"--config", open.path(), "--steps", "5"}).epochs);  // else it would end after the one epoch
 }
 
 TEST(Settings, what_was_chosen_is_kept_by_another_run) {

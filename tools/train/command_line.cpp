@@ -140,21 +140,14 @@ std::set<std::string> read_derived(const nlohmann::json& config) {
   return names;
 }
 
-// A learning rate that SGD had by default is not one that was chosen for Adam.
+// What was derived is derived again: a learning rate that SGD had by default is not one that was chosen for Adam.
 void read_config(const std::string& path, const std::vector<Flag>& flags, std::vector<Setting>& table,
                  Settings& settings) {
   const nlohmann::json config = load_config(path);
-  const std::set<std::string> derived = read_derived(config);
-  const auto is_given = [&](const char* name) { return given(flags, name).has_value(); };
-  const bool is_anew = is_given("model") || is_given("data") || is_given("optimizer") || is_given("lr-schedule") ||
-                       is_given("init-weights");
-  read_settings(path, config, table, is_anew ? derived : std::set<std::string>());
+  read_settings(path, config, table, read_derived(config));
   const auto outputs = config.value(kOutputs, nlohmann::json::object());
   if (goes_on(flags, outputs)) read_settings(path, outputs, table);
   settings.config_facts = read_facts(config);
-  if (is_anew) return;
-  for (const std::string& name : derived)
-    if (!is_given(name.c_str())) settings.derived.push_back(name);
 }
 
 // Notes which settings it set.

@@ -23,7 +23,7 @@ void read_run(const std::string& run, Settings& settings);
 inline constexpr const char* kOutputs = "outputs";
 /// What the run is beside its settings: ranks, global batch, threads, versions. --config sets nothing from them.
 inline constexpr const char* kFacts = "facts";
-/// Among the facts: which settings nobody chose. They follow from others, and are left open again if those are changed.
+/// Among the facts: which settings nobody chose, since they follow from others. --config leaves them open again.
 inline constexpr const char* kDerived = "derived";
 
 /// Every setting of a run by its flag's name, in the order of --help, and its outputs: what --config reads.
