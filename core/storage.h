@@ -31,7 +31,7 @@ class Storage final : public RefCounted {
   void bump_version() { version_.store(version() + 1, std::memory_order_relaxed); }
 
   /// Something computed from the contents that may be kept along with them: the right side of products
-  /// as oneDNN wants it (core/ops/cpu/onednn.cpp), which guards the slot, since several threads may compute with it.
+  /// as oneDNN wants it (core/cpu/onednn.cpp), which guards the slot, since several threads may compute with it.
   std::shared_ptr<void>& derived() { return derived_; }
 
  private:

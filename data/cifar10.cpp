@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "tandem/core/files/file.h"
 #include "tandem/core/parallel.h"
-#include "tandem/data/file.h"
 
 namespace tandem::data {
 namespace {
@@ -56,15 +56,15 @@ Cifar10::Cifar10(const std::filesystem::path& folder, Split split, bool augment)
 }
 
 void Cifar10::append_file(const std::filesystem::path& path) {
-  const InputFile file(path);
+  const core::InputFile file(path);
   const std::uint64_t left_over = file.size() % kRecord;
   if (file.size() == 0 || left_over != 0)
-    fail_at(path, file.size() - left_over, "{} bytes of a record of {}: the file ends early", left_over, kRecord);
+    core::fail_at(path, file.size() - left_over, "{} bytes of a record of {}: the file ends early", left_over, kRecord);
   const std::size_t first = records_.size();
   records_.resize(first + file.size());
   file.read(0, records_.data() + first, file.size());
   for (std::size_t at = first; at < records_.size(); at += kRecord)
-    if (records_[at] >= classes()) fail_at(path, at - first, "label {}, needed 0 to 9", records_[at]);
+    if (records_[at] >= classes()) core::fail_at(path, at - first, "label {}, needed 0 to 9", records_[at]);
 }
 
 void Cifar10::read_into(std::span<const std::int64_t> indices, const EpochContext& context, float* input,

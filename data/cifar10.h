@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "tandem/data/images/pixels.h"
 #include "tandem/data/labelled_dataset.h"
-#include "tandem/data/pixels.h"
 
 namespace tandem::data {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "tandem/core/files/file.h"
 #include "tandem/core/parallel.h"
-#include "tandem/data/file.h"
 #include "tandem/data/idx.h"
 
 namespace tandem::data {
@@ -29,11 +29,11 @@ FashionMnist::FashionMnist(const std::filesystem::path& folder, Split split, con
   const std::filesystem::path labels_path = find_file(folder, split, "labels-idx1-ubyte");
   labels_ = load_idx_labels(labels_path);
   if (images_.size(0) != labels_.size(0))
-    fail_at(labels_path, 4, "{} labels, but {} images beside them", labels_.size(0), images_.size(0));
+    core::fail_at(labels_path, 4, "{} labels, but {} images beside them", labels_.size(0), images_.size(0));
   const std::uint8_t* labels = labels_.data<std::uint8_t>();
   for (std::int64_t i = 0; i < size(); ++i)
     if (labels[i] >= classes())
-      fail_at(labels_path, kLabelsHeader + static_cast<std::uint64_t>(i), "label {}, needed 0 to 9", labels[i]);
+      core::fail_at(labels_path, kLabelsHeader + static_cast<std::uint64_t>(i), "label {}, needed 0 to 9", labels[i]);
 }
 
 void FashionMnist::read_into(std::span<const std::int64_t> indices, const EpochContext&, float* input,

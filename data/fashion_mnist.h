@@ -7,8 +7,8 @@
 #include <array>
 #include <filesystem>
 
+#include "tandem/data/images/pixels.h"
 #include "tandem/data/labelled_dataset.h"
-#include "tandem/data/pixels.h"
 
 namespace tandem::data {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "tandem/data/file.h"
+#include "tandem/core/files/file.h"
 
 namespace tandem::data {
 namespace {
@@ -22,7 +22,7 @@ constexpr std::uint64_t kMostPerByte = 1032;
 class ContentReader {
  public:
   explicit ContentReader(const std::filesystem::path& path)
-      : path_(path), file_(read_file(path)), compressed_(file_.starts_with("\x1f\x8b")) {
+      : path_(path), file_(core::read_file(path)), compressed_(file_.starts_with("\x1f\x8b")) {
     if (!compressed_) return;
     stream_.next_in = reinterpret_cast<Bytef*>(file_.data());
     // 16: a gzip frame, whose checksum is verified.
@@ -64,10 +64,10 @@ class ContentReader {
       if (status == Z_STREAM_END) {
         end_member(offset_ + got);
       } else if (status == Z_BUF_ERROR) {
-        fail_at(path_, offset_ + got, "the gzip data ends early, after {} compressed bytes", file_.size());
+        core::fail_at(path_, offset_ + got, "the gzip data ends early, after {} compressed bytes", file_.size());
       } else if (status != Z_OK) {
-        fail_at(path_, offset_ + got, "the gzip data is damaged at compressed byte {}: {}", consumed(),
-                stream_.msg ? stream_.msg : "unknown error");
+        core::fail_at(path_, offset_ + got, "the gzip data is damaged at compressed byte {}: {}", consumed(),
+                      stream_.msg ? stream_.msg : "unknown error");
       }
     }
     return got;
@@ -79,8 +79,8 @@ class ContentReader {
     if (rest.starts_with("\x1f\x8b")) {
       inflateReset(&stream_);
     } else if (!rest.empty()) {
-      fail_at(path_, offset, "{} bytes behind the end of the gzip data, at compressed byte {}", rest.size(),
-              consumed());
+      core::fail_at(path_, offset, "{} bytes behind the end of the gzip data, at compressed byte {}", rest.size(),
+                    consumed());
     } else {
       ended_ = true;
     }
@@ -101,27 +101,28 @@ class ContentReader {
 std::uint32_t read_big_endian(const std::filesystem::path& path, ContentReader& reader) {
   std::array<std::uint8_t, 4> bytes;
   if (reader.read(bytes.data(), bytes.size()) != bytes.size())
-    fail_at(path, reader.offset(), "the file ends within its header");
+    core::fail_at(path, reader.offset(), "the file ends within its header");
   return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 | bytes[3];
 }
 
 Shape read_shape(const std::filesystem::path& path, ContentReader& reader, int rank) {
   const std::uint32_t magic = read_big_endian(path, reader);
-  if (magic >> 16 != 0) fail_at(path, 0, "0x{:08x} is not the beginning of an IDX file (two zero bytes)", magic);
-  if ((magic >> 8 & 0xff) != 0x08) fail_at(path, 2, "element type 0x{:02x}, needed 0x08 (uint8)", magic >> 8 & 0xff);
+  if (magic >> 16 != 0) core::fail_at(path, 0, "0x{:08x} is not the beginning of an IDX file (two zero bytes)", magic);
+  if ((magic >> 8 & 0xff) != 0x08)
+    core::fail_at(path, 2, "element type 0x{:02x}, needed 0x08 (uint8)", magic >> 8 & 0xff);
   if ((magic & 0xff) != static_cast<std::uint32_t>(rank))
-    fail_at(path, 3, "{} dimensions, needed {}", magic & 0xff, rank);
+    core::fail_at(path, 3, "{} dimensions, needed {}", magic & 0xff, rank);
   Shape shape;
   std::int64_t count = 1;  // as if a size of 0 were 1: strides are products too
   for (int i = 0; i < rank; ++i) {
     shape.push_back(read_big_endian(path, reader));
     if (__builtin_mul_overflow(count, std::max<std::int64_t>(shape.back(), 1), &count))
-      fail_at(path, 4, "the number of elements overflows in {}", shape.str());
+      core::fail_at(path, 4, "the number of elements overflows in {}", shape.str());
   }
   const std::uint64_t most = reader.most_bytes() - reader.offset();
   if (const std::int64_t elements = core::numel(shape); static_cast<std::uint64_t>(elements) > most)
-    fail_at(path, reader.most_bytes(), "the file ends early: {} needs {} bytes, at most {} follow the header",
-            shape.str(), elements, most);
+    core::fail_at(path, reader.most_bytes(), "the file ends early: {} needs {} bytes, at most {} follow the header",
+                  shape.str(), elements, most);
   return shape;
 }
 
@@ -133,12 +134,13 @@ Tensor load_idx(const std::filesystem::path& path, int rank) {
   Tensor tensor = Tensor::empty(shape, {.dtype = core::DType::uint8});
   const std::size_t got = reader.read(tensor.mutable_data<std::uint8_t>(), tensor.bytes());
   if (got != tensor.bytes())
-    fail_at(path, reader.offset(), "the file ends early: {} needs {} bytes, {} follow the header", shape.str(),
-            tensor.bytes(), got);
+    core::fail_at(path, reader.offset(), "the file ends early: {} needs {} bytes, {} follow the header", shape.str(),
+                  tensor.bytes(), got);
   // Asking for one more also makes zlib verify the checksum.
   char more = 0;
   const std::uint64_t end = reader.offset();
-  if (reader.read(&more, 1) != 0) fail_at(path, end, "the file goes on behind the last element of {}", shape.str());
+  if (reader.read(&more, 1) != 0)
+    core::fail_at(path, end, "the file goes on behind the last element of {}", shape.str());
   return tensor;
 }
 

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
-#include "tandem/data/safetensors.h"
+#include "tandem/core/files/safetensors.h"
 
 namespace tandem::data {
 namespace {
 
-core::Tensor take(const std::filesystem::path& path, const TensorMap& tensors, const char* name, core::DType dtype) {
+core::Tensor take(const std::filesystem::path& path, const core::TensorMap& tensors, const char* name,
+                  core::DType dtype) {
   const auto found = tensors.find(name);
   if (found == tensors.end())
     core::fail("{}: has no tensor \"{}\", needed are \"input\" and \"target\"", path.string(), name);
@@ -20,7 +21,7 @@ core::Tensor take(const std::filesystem::path& path, const TensorMap& tensors, c
 }  // namespace
 
 TensorsDataset::TensorsDataset(const std::filesystem::path& path) {
-  const TensorMap tensors = load_safetensors(path);
+  const core::TensorMap tensors = core::load_safetensors(path);
   input_ = take(path, tensors, "input", core::DType::float32);
   target_ = take(path, tensors, "target", core::DType::int64);
   if (target_.rank() != 1 || input_.rank() < 1 || input_.size(0) != target_.size(0))

@@ -1,4 +1,4 @@
-#include "tandem/core/ops/cpu/bfloat16_layouts.h"
+#include "tandem/core/cpu/bfloat16_layouts.h"
 
 #include <gtest/gtest.h>
 

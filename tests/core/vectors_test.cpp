@@ -1,4 +1,4 @@
-#include "tandem/core/ops/cpu/vectors.h"
+#include "tandem/core/cpu/vectors.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "tandem/core/ops/cpu/blocks.h"
-#include "tandem/core/ops/cpu/gemm.h"
+#include "tandem/core/cpu/blocks.h"
+#include "tandem/core/cpu/gemm.h"
 
 namespace tandem::core::cpu {
 namespace {

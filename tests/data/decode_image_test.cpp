@@ -1,4 +1,4 @@
-#include "tandem/data/decode_image.h"
+#include "tandem/data/images/decode_image.h"
 
 #include "tests/data/images.h"
 

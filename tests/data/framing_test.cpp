@@ -1,4 +1,4 @@
-#include "tandem/data/framing.h"
+#include "tandem/data/images/framing.h"
 
 #include <gtest/gtest.h>
 

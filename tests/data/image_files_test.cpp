@@ -1,4 +1,4 @@
-#include "tandem/data/image_files.h"
+#include "tandem/data/images/image_files.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include "tandem/data/image_folder.h"
+#include "tandem/data/images/image_folder.h"
 
 #include "tandem/core/parallel.h"
-#include "tandem/data/image_check.h"
-#include "tandem/data/jpeg.h"
+#include "tandem/data/images/image_check.h"
+#include "tandem/data/images/jpeg.h"
+#include "tandem/data/images/png.h"
 #include "tandem/data/loader.h"
-#include "tandem/data/png.h"
 #include "tests/data/images.h"
 #include "tests/data/unprivileged.h"
 

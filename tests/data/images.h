@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tandem/data/pixels.h"
+#include "tandem/data/images/pixels.h"
 #include "tests/data/samples.h"
 #include "tests/golden/golden_file.h"
 

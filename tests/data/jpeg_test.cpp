@@ -1,4 +1,4 @@
-#include "tandem/data/jpeg.h"
+#include "tandem/data/images/jpeg.h"
 
 #include <random>
 

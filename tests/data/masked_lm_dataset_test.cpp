@@ -1,11 +1,11 @@
-#include "tandem/data/masked_lm_dataset.h"
+#include "tandem/data/text/masked_lm_dataset.h"
 
 #include <cmath>
 #include <random>
 #include <set>
 
 #include "tandem/core/parallel.h"
-#include "tandem/data/text_data.h"
+#include "tandem/data/text/text_data.h"
 #include "tests/data/text_samples.h"
 
 namespace tandem::data {

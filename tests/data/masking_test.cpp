@@ -1,4 +1,4 @@
-#include "tandem/data/masking.h"
+#include "tandem/data/text/masking.h"
 
 #include <cmath>
 #include <set>

@@ -1,4 +1,4 @@
-#include "tandem/data/png.h"
+#include "tandem/data/images/png.h"
 
 #include <zlib.h>
 

@@ -1,7 +1,7 @@
-#include "tandem/data/resize.h"
+#include "tandem/data/images/resize.h"
 
-#include "tandem/data/framing.h"
-#include "tandem/data/jpeg.h"
+#include "tandem/data/images/framing.h"
+#include "tandem/data/images/jpeg.h"
 #include "tests/data/images.h"
 
 namespace tandem::data {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "tandem/data/pixels.h"
+#include "tandem/data/images/pixels.h"
 #include "tests/data/temporary_folder.h"
 
 namespace tandem::data {

@@ -1,4 +1,4 @@
-#include "tandem/data/synthetic_text.h"
+#include "tandem/data/text/synthetic_text.h"
 
 #include <gtest/gtest.h>
 

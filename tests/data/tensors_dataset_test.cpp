@@ -1,6 +1,6 @@
 #include "tandem/data/tensors_dataset.h"
 
-#include "tandem/data/safetensors.h"
+#include "tandem/core/files/safetensors.h"
 #include "tests/data/temporary_folder.h"
 
 namespace tandem::data {
@@ -13,7 +13,7 @@ TEST(TensorsDataset, RowsInFileOrder) {
   const TemporaryFolder folder;
   const core::Tensor input = core::Tensor::arange(24, DType::float32).reshape({4, 1, 2, 3});
   const core::Tensor target = core::Tensor::from<std::int64_t>({5, 0, 2, 1});
-  save_safetensors(folder / "f", {{"input", input}, {"target", target}, {"other", input}});
+  core::save_safetensors(folder / "f", {{"input", input}, {"target", target}, {"other", input}});
   const TensorsDataset tensors(folder / "f");
   EXPECT_EQ(tensors.size(), 4);
   EXPECT_EQ(tensors.classes(), 6);
@@ -27,8 +27,8 @@ TEST(TensorsDataset, RowsInFileOrder) {
 TEST(TensorsDataset, WrongFiles) {
   const TemporaryFolder folder;
   const core::Tensor input = core::Tensor::zeros({4, 2}), target = core::Tensor::zeros({4}, {.dtype = DType::int64});
-  const auto error = [&](const NamedTensors& tensors) {
-    save_safetensors(folder / "f", tensors);
+  const auto error = [&](const core::StateDict& tensors) {
+    core::save_safetensors(folder / "f", tensors);
     const std::string message = error_of([&] { TensorsDataset(folder / "f"); });
     expect_contains(message, (folder / "f").string());
     return message;

@@ -1,9 +1,9 @@
-#include "tandem/data/text_corpus.h"
+#include "tandem/data/text/text_corpus.h"
 
 #include <cmath>
 
 #include "tandem/core/parallel.h"
-#include "tandem/data/token_corpus.h"
+#include "tandem/data/text/token_corpus.h"
 #include "tests/data/text_samples.h"
 
 namespace tandem::data {

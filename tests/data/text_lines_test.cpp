@@ -1,4 +1,4 @@
-#include "tandem/data/text_lines.h"
+#include "tandem/data/text/text_lines.h"
 
 #include "tests/data/text_samples.h"
 

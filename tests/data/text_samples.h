@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tandem/data/masked_lm_dataset.h"
+#include "tandem/data/text/masked_lm_dataset.h"
 #include "tests/data/samples.h"
 
 namespace tandem::data {

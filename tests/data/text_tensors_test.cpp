@@ -1,6 +1,6 @@
-#include "tandem/data/text_tensors.h"
+#include "tandem/data/text/text_tensors.h"
 
-#include "tandem/data/safetensors.h"
+#include "tandem/core/files/safetensors.h"
 #include "tests/data/text_samples.h"
 
 namespace tandem::data {
@@ -16,7 +16,7 @@ Tensor integers(const Row& values, const Shape& shape) { return Tensor::from(val
 TEST(TextTensors, RowsInFileOrder) {
   const TemporaryFolder folder;
   const Tensor ids = integers({2, 5, 3, 2, 9, 3}, {2, 3}), labels = integers({-100, 7, -100, -100, 11, -100}, {2, 3});
-  save_safetensors(folder / "f", {{"input_ids", ids}, {"labels", labels}, {"other", Tensor::zeros({4})}});
+  core::save_safetensors(folder / "f", {{"input_ids", ids}, {"labels", labels}, {"other", Tensor::zeros({4})}});
   const TextTensors plain(folder / "f");
   EXPECT_EQ(plain.size(), 2);
   EXPECT_EQ(plain.seq_length(), 3);
@@ -31,11 +31,11 @@ TEST(TextTensors, RowsInFileOrder) {
   EXPECT_FALSE(batch.next_sentence.defined());
   EXPECT_EQ(plain.read({}).input.shape(), (Shape{0, 3}));
 
-  save_safetensors(folder / "f", {{"input_ids", ids},
-                                  {"labels", labels},
-                                  {"attention_mask", integers({1, 1, 0, 1, 1, 1}, {2, 3})},
-                                  {"token_type_ids", integers({0, 1, 1, 0, 0, 1}, {2, 3})},
-                                  {"next_sentence_label", integers({1, 0}, {2})}});
+  core::save_safetensors(folder / "f", {{"input_ids", ids},
+                                        {"labels", labels},
+                                        {"attention_mask", integers({1, 1, 0, 1, 1, 1}, {2, 3})},
+                                        {"token_type_ids", integers({0, 1, 1, 0, 0, 1}, {2, 3})},
+                                        {"next_sentence_label", integers({1, 0}, {2})}});
   const TextTensors full(folder / "f");
   EXPECT_TRUE(full.pairs());
   EXPECT_EQ(full.token_types(), 2);
@@ -48,8 +48,8 @@ TEST(TextTensors, RowsInFileOrder) {
 TEST(TextTensors, WrongFiles) {
   const TemporaryFolder folder;
   const Tensor ids = integers({2, 5, 3, 2, 9, 3}, {2, 3});
-  const auto error = [&](const NamedTensors& tensors) {
-    save_safetensors(folder / "f", tensors);
+  const auto error = [&](const core::StateDict& tensors) {
+    core::save_safetensors(folder / "f", tensors);
     const std::string message = error_of([&] { TextTensors(folder / "f"); });
     expect_contains(message, (folder / "f").string());
     return message;
@@ -79,12 +79,12 @@ TEST(TextTensors, WrongFiles) {
 TEST(TextTensors, KindOfAFile) {
   const TemporaryFolder folder;
   const Tensor ids = integers({1, 2}, {1, 2});
-  save_safetensors(folder / "text", {{"input_ids", ids}, {"labels", ids}});
-  save_safetensors(folder / "images", {{"input", Tensor::zeros({1, 2})}, {"target", integers({1}, {1})}});
-  save_safetensors(folder / "weights", {{"weight", ids}});
+  core::save_safetensors(folder / "text", {{"input_ids", ids}, {"labels", ids}});
+  core::save_safetensors(folder / "images", {{"input", Tensor::zeros({1, 2})}, {"target", integers({1}, {1})}});
+  core::save_safetensors(folder / "weights", {{"weight", ids}});
   EXPECT_EQ(tensors_kind(folder / "text"), TensorsKind::text);
   EXPECT_EQ(tensors_kind(folder / "images"), TensorsKind::labelled);
-  EXPECT_EQ(safetensors_names(folder / "images"), (std::vector<std::string>{"target", "input"}));
+  EXPECT_EQ(core::safetensors_names(folder / "images"), (std::vector<std::string>{"target", "input"}));
   TANDEM_EXPECT_ERROR(tensors_kind(folder / "weights"),
                       "weights: has neither \"input\" and \"target\" nor \"input_ids\" and \"labels\"");
   TANDEM_EXPECT_ERROR(tensors_kind(folder.put("short", "abc")), "short, byte 3: ");

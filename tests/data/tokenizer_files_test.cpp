@@ -1,4 +1,4 @@
-#include "tandem/data/tokenizer_files.h"
+#include "tandem/data/text/tokenizer_files.h"
 
 #include "tests/data/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "tandem/data/tokenizer_json.h"
+#include "tandem/data/text/tokenizer_json.h"
 
 #include <nlohmann/json.hpp>
 

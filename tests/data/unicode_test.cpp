@@ -1,4 +1,4 @@
-#include "tandem/data/unicode.h"
+#include "tandem/data/text/unicode.h"
 
 #include <gtest/gtest.h>
 

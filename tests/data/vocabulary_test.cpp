@@ -1,4 +1,4 @@
-#include "tandem/data/vocabulary.h"
+#include "tandem/data/text/vocabulary.h"
 
 #include "tests/data/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "tandem/data/wordnet.h"
+#include "tandem/data/text/wordnet.h"
 
 #include "tests/data/text_samples.h"
 

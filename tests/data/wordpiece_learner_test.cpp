@@ -1,10 +1,10 @@
-#include "tandem/data/wordpiece_learner.h"
+#include "tandem/data/text/wordpiece_learner.h"
 
 #include <map>
 #include <random>
 
 #include "tandem/core/parallel.h"
-#include "tandem/data/wordpiece.h"
+#include "tandem/data/text/wordpiece.h"
 #include "tests/data/text_samples.h"
 
 namespace tandem::data {

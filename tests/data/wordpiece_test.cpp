@@ -1,10 +1,10 @@
-#include "tandem/data/wordpiece.h"
+#include "tandem/data/text/wordpiece.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "tandem/data/wordpiece_words.h"
+#include "tandem/data/text/wordpiece_words.h"
 #include "tests/data/text_samples.h"
 
 namespace tandem::data {

@@ -1,4 +1,4 @@
-#include "tandem/data/wordpiece_words.h"
+#include "tandem/data/text/wordpiece_words.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "tandem/core/random.h"
-#include "tandem/data/text_data.h"
-#include "tandem/data/wordnet.h"
+#include "tandem/data/text/text_data.h"
+#include "tandem/data/text/wordnet.h"
 #include "tandem/distributed/distributed_data_parallel.h"
 #include "tandem/distributed/world.h"
 #include "tandem/models/mlp.h"

@@ -8,14 +8,14 @@
 #include <set>
 #include <string>
 
-#include "tandem/data/safetensors.h"
+#include "tandem/core/files/safetensors.h"
 
 namespace tandem::testing {
 
 class GoldenFile {
  public:
   explicit GoldenFile(const std::string& name)
-      : name_(name), tensors_(data::load_safetensors(std::string(TANDEM_TEST_DATA) + "/" + name)) {}
+      : name_(name), tensors_(core::load_safetensors(std::string(TANDEM_TEST_DATA) + "/" + name)) {}
 
   bool has(const std::string& key) const { return tensors_.count(key) != 0; }
   const core::Tensor& operator[](const std::string& key) {
@@ -34,7 +34,7 @@ class GoldenFile {
 
  private:
   std::string name_;
-  data::TensorMap tensors_;
+  core::TensorMap tensors_;
   std::set<std::string> read_;
 };
 

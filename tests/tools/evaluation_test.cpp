@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tools/train/command_line.h"
+#include "tools/train/settings/command_line.h"
 #include "tools/train/training_state.h"
 
 namespace tandem::train {

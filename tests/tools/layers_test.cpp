@@ -1,5 +1,5 @@
 // Layers of a model, read off the tapes of made-up ones.
-#include "tools/train/layers.h"
+#include "tools/train/report/layers.h"
 
 #include <gtest/gtest.h>
 

@@ -75,7 +75,7 @@ TEST_F(PredictTest, a_run_of_two_ranks_is_evaluated_by_one) {
   train_well("--eval-only --from run --threads 1 --progress none --metrics e --save-weights w");
   EXPECT_NEAR(metrics("e").front().at("eval_loss").get<double>(),
               trained[trained.size() - 2].at("eval_loss").get<double>(), 1e-4);
-  EXPECT_EQ(data::load_safetensors(path("w")).at("fc.weight").size(0), 5);
+  EXPECT_EQ(core::load_safetensors(path("w")).at("fc.weight").size(0), 5);
   expect_error("--from run x.jpg", 1,
                "the run was trained on --data synthetic, which does not say how an image becomes its samples");
 }
@@ -123,7 +123,7 @@ TEST_F(PredictTest, classifies_lines) {
       ids.push_back(token);
     labels.push_back(row % 2);
   }
-  data::save_safetensors(path("rows.safetensors"),
+  core::save_safetensors(path("rows.safetensors"),
                          {{"input_ids", core::Tensor::from(ids, {16, 3})}, {"labels", core::Tensor::from(labels)}});
   train_well(
       "--model bert --model-config two.json --data tensors:rows.safetensors --batch-size 8 --epochs 30 --lr 0.01 "
@@ -137,7 +137,7 @@ TEST_F(PredictTest, classifies_lines) {
   EXPECT_TRUE(lines[1].starts_with("the cat,1,")) << lines[1];
   EXPECT_EQ((lines[1] + lines[2]).find("\"bad, or so\"") == std::string::npos, false) << lines[1] << lines[2];
   predict("--from run lines.txt -o o.safetensors" + words);
-  const auto tensors = data::load_safetensors(path("o.safetensors"));
+  const auto tensors = core::load_safetensors(path("o.safetensors"));
   EXPECT_EQ(tensors.at("logits").shape(), (core::Shape{3, 2}));
   const auto shares = tensors.at("probabilities").to_vector<float>();
   EXPECT_NEAR(shares[0] + shares[1], 1, 1e-6);
@@ -158,8 +158,8 @@ TEST_F(PredictTest, classes_of_images_are_those_of_the_runs_own_evaluation) {
       "--model resnet18 --data imagefolder:data --image-size 32 --threads 1 --batch-size 2 --progress none "
       "--steps 3 --out run --save-weights w --save-outputs o");
   predict("--from run data/val --threads 1 --batch-size 2 -o p.safetensors");
-  const auto expected = data::load_safetensors(path("o")).at("output").to_vector<float>();
-  const auto logits = data::load_safetensors(path("p.safetensors")).at("logits").to_vector<float>();
+  const auto expected = core::load_safetensors(path("o")).at("output").to_vector<float>();
+  const auto logits = core::load_safetensors(path("p.safetensors")).at("logits").to_vector<float>();
   ASSERT_EQ(logits.size(), expected.size());
   for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], expected[i], 1e-4);
   const auto lines = lines_of(predict("--from run data/val data/train/cat/grey.jpg --top 2 --threads 1"));

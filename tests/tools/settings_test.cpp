@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tools/train/command_line.h"
 #include "tools/train/ranks.h"
-#include "tools/train/setting_table.h"
+#include "tools/train/settings/command_line.h"
+#include "tools/train/settings/setting_table.h"
 
 namespace tandem::train {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "tests/errors.h"
 #include "tests/tools/train_ranks.h"
-#include "tools/train/checkpoint.h"
+#include "tools/train/files/checkpoint.h"
 
 namespace tandem::train {
 namespace {

@@ -21,7 +21,7 @@ class TrainImages : public TrainRanks {
   }
 
   core::Shape shape_of(const std::string& file, const std::string& name) const {
-    return data::load_safetensors(folder_ / file).at(name).shape();
+    return core::load_safetensors(folder_ / file).at(name).shape();
   }
 
   static constexpr const char* kFolder =

@@ -64,8 +64,8 @@ TEST_F(TrainPretrained, a_file_of_weights_knows_its_words) {
   train_well(model + on("corpus.txt") + "--eval-only --init-weights w");  // learned again, and the same
   expect_failure(model + on("other.txt") + "--eval-only --init-weights w", 1,
                  "--init-weights w: was trained with another vocabulary than the one that --data text:other.txt gives");
-  const data::TensorMap weights = data::load_safetensors(path("w"));
-  data::save_safetensors(path("bare"), {weights.begin(), weights.end()});
+  const core::TensorMap weights = core::load_safetensors(path("w"));
+  core::save_safetensors(path("bare"), {weights.begin(), weights.end()});
   expect_failure(
       model + on("corpus.txt") + "--eval-only --init-weights bare", 1,
       "--init-weights bare: does not say which words its embeddings are, and --data text:corpus.txt would be "
@@ -84,9 +84,9 @@ TEST_F(TrainPretrained, sizes_are_the_folders) {
 
 TEST_F(TrainPretrained, heads_that_are_missing_are_not_evaluated) {
   save_model("");
-  data::TensorMap weights = data::load_safetensors(path("saved/model.safetensors"));
+  core::TensorMap weights = core::load_safetensors(path("saved/model.safetensors"));
   std::erase_if(weights, [](const auto& one) { return one.first.starts_with("cls."); });
-  data::save_safetensors(path("saved/model.safetensors"), {weights.begin(), weights.end()});
+  core::save_safetensors(path("saved/model.safetensors"), {weights.begin(), weights.end()});
   expect_failure(kSaved + on("corpus.txt"), 1, "--eval-only needs all weights of the model; missing: cls.");
   train_well(kSaved + on("corpus.txt") + "--save-outputs o");  // hidden states do not need them
   train_well("--model bert --init-weights saved --steps 1 " + on("corpus.txt"));

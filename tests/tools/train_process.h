@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "tandem/core/files/safetensors.h"
 #include "tandem/core/random.h"
-#include "tandem/data/safetensors.h"
 
 namespace tandem::train {
 
@@ -131,12 +131,12 @@ class TrainTest : public ::testing::Test {
     core::fill_normal(input, 0, 1, core::Generator(7).next());
     std::vector<std::int64_t> target;
     for (std::int64_t row = 0; row < rows; ++row) target.push_back(row * 7 % 10);
-    data::save_safetensors(folder_ / name, {{"input", input}, {"target", core::Tensor::from(target)}});
+    core::save_safetensors(folder_ / name, {{"input", input}, {"target", core::Tensor::from(target)}});
   }
 
   /// The largest difference between two files of tensors, which must have the same names and shapes.
   double largest_difference(const std::string& name_a, const std::string& name_b) const {
-    const data::TensorMap a = data::load_safetensors(folder_ / name_a), b = data::load_safetensors(folder_ / name_b);
+    const core::TensorMap a = core::load_safetensors(folder_ / name_a), b = core::load_safetensors(folder_ / name_b);
     EXPECT_EQ(a.size(), b.size());
     double largest = 0;
     for (const auto& [name, tensor] : a) {

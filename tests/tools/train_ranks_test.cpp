@@ -124,7 +124,7 @@ TEST_F(TrainRanks, an_epoch_may_end_with_one_row_and_none) {
       EXPECT_EQ(losses("m").size(), 4U);
       for (int r = 1; r < ranks; ++r) EXPECT_EQ(hash("m"), hash("m.rank" + std::to_string(r)));
       EXPECT_FALSE(std::isnan(largest_difference("w", "w")));
-      const auto weights = data::load_safetensors(folder_ / "w");
+      const auto weights = core::load_safetensors(folder_ / "w");
       if (!model.starts_with("resnet")) continue;
       EXPECT_EQ(weights.at("bn1.num_batches_tracked").item(), 4);
       EXPECT_EQ(weights.at("layer4.1.bn2.num_batches_tracked").item(), 2) << "one value says nothing of a variance";

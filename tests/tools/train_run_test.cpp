@@ -5,8 +5,8 @@
 #include "tandem/core/parallel.h"
 #include "tandem/nn/dropout.h"
 #include "tests/tools/train_process.h"
-#include "tools/train/checkpoint.h"
-#include "tools/train/metrics.h"
+#include "tools/train/files/checkpoint.h"
+#include "tools/train/report/metrics.h"
 
 namespace tandem::train {
 namespace {
@@ -141,7 +141,7 @@ TEST_F(TrainTest, decay_pulls_on_all_parameters_or_on_matrices) {
     train_well(common + " --weight-decay 0.1 --save-weights all");
     train_well(common + " --weight-decay 0.1 --decay matrices --save-weights matrices");
     const auto load = [&](const std::string& file, const std::string& name) {
-      return data::load_safetensors(folder_ / file).at(name).to_vector<float>();
+      return core::load_safetensors(folder_ / file).at(name).to_vector<float>();
     };
     for (const std::string name : {"fc1.bias", "fc2.bias"}) {
       EXPECT_EQ(load("matrices", name), load("none", name)) << optimizer;
@@ -161,7 +161,7 @@ TEST_F(TrainTest, a_run_can_go_on_with_another_decay) {
   // Matrices decay in both: with their own velocities they go on as if nothing had been changed.
   train_well(tiny("mlp", "--eval-every 0 --weight-decay 0.1 --steps 4 --save-weights whole"));
   const auto matrix = [&](const std::string& file) {
-    return data::load_safetensors(folder_ / file).at("fc2.weight").to_vector<float>();
+    return core::load_safetensors(folder_ / file).at("fc2.weight").to_vector<float>();
   };
   EXPECT_EQ(matrix("second"), matrix("whole"));
 }
@@ -192,13 +192,13 @@ TEST_F(TrainTest, resume_refuses_a_position_that_does_not_fit) {
   const std::string arguments = tiny("mlp", "--checkpoint-dir c --steps 8 ");  // six updates an epoch
   train_well(arguments);
   const std::string file = path("c/step-0000000008.safetensors");
-  data::Metadata metadata;
-  const data::TensorMap good = data::load_safetensors(file, &metadata);
+  core::Metadata metadata;
+  const core::TensorMap good = core::load_safetensors(file, &metadata);
   const auto expect_refused = [&](const std::string& name, std::int64_t value, const std::string& cause) {
-    data::TensorMap bad = good;
+    core::TensorMap bad = good;
     bad.at(name) = core::Tensor::from<std::int64_t>({value}, {});
     metadata["checksum"] = checksum({metadata, bad});
-    data::save_safetensors(file, {bad.begin(), bad.end()}, metadata);
+    core::save_safetensors(file, {bad.begin(), bad.end()}, metadata);
     expect_failure(arguments + "--steps 20 --resume", 1, cause);
   };
   expect_refused("schedule.step", -1, "\"schedule.step\" is -1");
@@ -208,7 +208,7 @@ TEST_F(TrainTest, resume_refuses_a_position_that_does_not_fit) {
   expect_refused("sampler.epoch", 0, "8 updates do not end at epoch 0, micro-step 2");
   expect_refused("sampler.micro_step", 7, "micro-step 7 is none of an epoch's");
   metadata["checksum"] = checksum({metadata, good});
-  data::save_safetensors(file, {good.begin(), good.end()}, metadata);
+  core::save_safetensors(file, {good.begin(), good.end()}, metadata);
   train_well(arguments + "--steps 20 --resume");
 }
 
@@ -283,9 +283,9 @@ TEST_F(TrainTest, bf16_keeps_weights_and_writes_outputs_in_float32) {
   const auto first_outputs = [&](const std::string& precision) {
     train_well(tiny("mlp", "--steps 3 --save-weights " + precision + ".w --save-outputs " + precision +
                                ".o --precision " + precision));
-    for (const auto& [name, tensor] : data::load_safetensors(folder_ / (precision + ".w")))
+    for (const auto& [name, tensor] : core::load_safetensors(folder_ / (precision + ".w")))
       EXPECT_EQ(tensor.dtype(), core::DType::float32) << name;
-    const core::Tensor outputs = data::load_safetensors(folder_ / (precision + ".o")).at("output");
+    const core::Tensor outputs = core::load_safetensors(folder_ / (precision + ".o")).at("output");
     EXPECT_EQ(outputs.dtype(), core::DType::float32);
     return outputs.to_vector<double>();
   };
@@ -304,7 +304,7 @@ TEST_F(TrainTest, weights_saved_and_loaded_evaluate_alike) {
   EXPECT_EQ(evaluated[1]["steps"], 0);
   EXPECT_EQ(hash("t.jsonl"), hash("e.jsonl"));
   EXPECT_TRUE(read_text(folder_ / "o1") == read_text(folder_ / "o2"));
-  EXPECT_EQ(data::load_safetensors(folder_ / "o1").at("output").shape(), (core::Shape{5, 10}));  // a quarter of 22
+  EXPECT_EQ(core::load_safetensors(folder_ / "o1").at("output").shape(), (core::Shape{5, 10}));  // a quarter of 22
 }
 
 TEST_F(TrainTest, a_checkpoint_can_be_evaluated) {

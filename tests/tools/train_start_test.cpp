@@ -2,8 +2,8 @@
 #include <zlib.h>
 
 #include "tests/tools/train_process.h"
-#include "tools/train/created_folder.h"
-#include "tools/train/write_lock.h"
+#include "tools/train/files/created_folder.h"
+#include "tools/train/files/write_lock.h"
 
 namespace tandem::train {
 namespace {
@@ -70,11 +70,11 @@ TEST_F(TrainTest, a_gzip_file_cut_short_is_exit_1_and_named) {
 
 TEST_F(TrainTest, model_and_data_must_fit) {
   core::Tensor input = core::Tensor::zeros({4, 3, 8, 8});
-  data::save_safetensors(path("small.safetensors"),
+  core::save_safetensors(path("small.safetensors"),
                          {{"input", input}, {"target", core::Tensor::zeros({4}, {.dtype = core::DType::int64})}});
   expect_failure("--model mlp --data tensors:small.safetensors --out run", 1, "samples of shape [3, 8, 8]");
   input = core::Tensor::zeros({4, 1, 28, 28});
-  data::save_safetensors(path("many.safetensors"),
+  core::save_safetensors(path("many.safetensors"),
                          {{"input", input}, {"target", core::Tensor::from<std::int64_t>({0, 1, 2, 10})}});
   expect_failure("--model mlp --data tensors:many.safetensors --out run", 1, "10 classes");
 }
@@ -180,9 +180,9 @@ TEST_F(TrainTest, a_diverged_run_stops_with_a_clear_error) {
 
 TEST_F(TrainTest, an_evaluation_that_is_not_finite_fails) {
   train_well(tiny("--steps 1 --save-weights w"));
-  data::TensorMap weights = data::load_safetensors(path("w"));
+  core::TensorMap weights = core::load_safetensors(path("w"));
   weights.at("fc2.bias").fill(NAN);
-  data::save_safetensors(path("w"), {weights.begin(), weights.end()});
+  core::save_safetensors(path("w"), {weights.begin(), weights.end()});
   const Outcome outcome = train(tiny("--eval-only --init-weights w"));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_NE(outcome.last_error.find("the evaluation's loss is nan"), std::string::npos) << outcome.errors;

@@ -40,7 +40,7 @@ class Stops : public TrainTest {
     const std::string file = fmt::format("out/checkpoints/step-{:010}.safetensors", step);
     EXPECT_EQ(last_error,
               fmt::format("{} after step {}; checkpoint saved: {}; continue with --resume", prefix, step, file));
-    EXPECT_EQ(data::load_safetensors(folder_ / file).count("schedule.step"), 1U);
+    EXPECT_EQ(core::load_safetensors(folder_ / file).count("schedule.step"), 1U);
     EXPECT_EQ(losses("m.jsonl").size(), static_cast<std::size_t>(step));
   }
 };

@@ -36,11 +36,11 @@ class TrainText : public TrainRanks {
       next.push_back(row % 2);
     }
     const core::Shape shape{rows, kLength};
-    data::NamedTensors tensors{{"input_ids", Tensor::from(ids, shape)},
-                               {"attention_mask", Tensor::from(mask, shape)},
-                               {"labels", Tensor::from(labels, shape)}};
+    core::StateDict tensors{{"input_ids", Tensor::from(ids, shape)},
+                            {"attention_mask", Tensor::from(mask, shape)},
+                            {"labels", Tensor::from(labels, shape)}};
     if (pairs) tensors.emplace_back("next_sentence_label", Tensor::from(next));
-    data::save_safetensors(folder_ / name, tensors);
+    core::save_safetensors(folder_ / name, tensors);
   }
 
   static constexpr const char* kSmall = "--model bert --model-config small.json --threads 1 --progress none ";
@@ -226,27 +226,27 @@ TEST_F(TrainText, three_hundred_layers_can_draw_their_dropout) {
 
 TEST_F(TrainText, classifies_sequences) {
   write_sequences("tokens.safetensors", 20, false, [](std::int64_t) { return 0; });
-  data::TensorMap tensors = data::load_safetensors(folder_ / "tokens.safetensors");
+  core::TensorMap tensors = core::load_safetensors(folder_ / "tokens.safetensors");
   std::vector<std::int64_t> classes;
   for (std::int64_t row = 0; row < 20; ++row) classes.push_back(row % 3);
   tensors["labels"] = Tensor::from(classes);
-  data::save_safetensors(folder_ / "rows.safetensors", {tensors.begin(), tensors.end()});
+  core::save_safetensors(folder_ / "rows.safetensors", {tensors.begin(), tensors.end()});
   train_well(std::string(kSmall) +
              "--data tensors:rows.safetensors --batch-size 10 --epochs 60 --lr 0.01 --dropout 0 "
              "--eval-every 1000 --metrics m --save-outputs o --save-model saved");
   const auto lines = metrics("m");
   EXPECT_GE(lines[lines.size() - 2]["eval_accuracy"], 0.9);
-  EXPECT_EQ(data::load_safetensors(folder_ / "o").at("output").shape(), (core::Shape{20, 3}));
+  EXPECT_EQ(core::load_safetensors(folder_ / "o").at("output").shape(), (core::Shape{20, 3}));
   EXPECT_NE(read_text(folder_ / "saved/config.json").find("BertForSequenceClassification"), std::string::npos);
 
   // Fewer classes in other data: the model keeps its three.
   for (std::int64_t& label : classes) label %= 2;
   tensors["labels"] = Tensor::from(classes);
-  data::save_safetensors(folder_ / "two.safetensors", {tensors.begin(), tensors.end()});
+  core::save_safetensors(folder_ / "two.safetensors", {tensors.begin(), tensors.end()});
   train_well(
       "--model bert --init-weights saved --data tensors:two.safetensors --threads 1 --progress none --eval-only "
       "--save-outputs two.o");
-  EXPECT_EQ(data::load_safetensors(folder_ / "two.o").at("output").shape(), (core::Shape{20, 3}));
+  EXPECT_EQ(core::load_safetensors(folder_ / "two.o").at("output").shape(), (core::Shape{20, 3}));
   expect_failure(std::string(kSmall) + "--data tensors:rows.safetensors --classes 2", 1,
                  "--model bert tells 2 classes apart, --data tensors:rows.safetensors has 3");
   expect_failure(std::string(kSmall) + "--data tensors:rows.safetensors --predict-all", 1,
@@ -256,10 +256,10 @@ TEST_F(TrainText, classifies_sequences) {
 // With dropout, for tokens and for classes.
 TEST_F(TrainText, recompute_gives_the_same_weights) {
   write_sequences("rows.safetensors", 12, true, [](std::int64_t row) { return row % 4; });
-  data::TensorMap tensors = data::load_safetensors(folder_ / "rows.safetensors");
+  core::TensorMap tensors = core::load_safetensors(folder_ / "rows.safetensors");
   tensors.erase("next_sentence_label");
   tensors["labels"] = Tensor::arange(12);
-  data::save_safetensors(folder_ / "classes.safetensors", {tensors.begin(), tensors.end()});
+  core::save_safetensors(folder_ / "classes.safetensors", {tensors.begin(), tensors.end()});
   for (const std::string rows : {"rows", "classes"}) {
     const std::string common =
         std::string(kSmall) + "--eval-every 0 --steps 3 --batch-size 4 --data tensors:" + rows + ".safetensors ";
@@ -278,7 +278,7 @@ TEST_F(TrainText, outputs_are_hidden_states_in_the_order_of_rows) {
   EXPECT_EQ(metrics("m").front()["eval_masked_lm_loss"], 0);  // nothing is predicted
   launch_well(3, common + "--batch-size 2 --save-outputs many.o");
   EXPECT_LE(largest_difference("one.o", "many.o"), 1e-5);
-  const auto outputs = data::load_safetensors(folder_ / "one.o");
+  const auto outputs = core::load_safetensors(folder_ / "one.o");
   EXPECT_EQ(outputs.at("last_hidden_state").shape(), (core::Shape{7, 9, 16}));
   EXPECT_EQ(outputs.at("pooler_output").shape(), (core::Shape{7, 16}));
 }

@@ -19,20 +19,20 @@ class TrainTransfer : public TrainRanks {
     train_well(std::string(kSmall) + "--classes 7 --steps 2 --lr 0.001 --save-weights seven");
   }
 
-  data::TensorMap load(const std::string& file) const { return data::load_safetensors(folder_ / file); }
+  core::TensorMap load(const std::string& file) const { return core::load_safetensors(folder_ / file); }
 
   /// `make_name` gives a tensor's other name, or "" to leave it out.
   template <class MakeName>
   void rewrite(const std::string& from, const std::string& to, MakeName&& make_name) const {
-    data::NamedTensors tensors;
+    core::StateDict tensors;
     for (const auto& [name, tensor] : load(from))
       if (const std::string other = make_name(name); !other.empty()) tensors.emplace_back(other, tensor);
-    data::save_safetensors(folder_ / to, tensors);
+    core::save_safetensors(folder_ / to, tensors);
   }
 
   /// Names, up to the first dot, of the tensors that differ between two files; "fc" if it is only there.
   std::set<std::string> changed_parts(const std::string& before, const std::string& after) const {
-    const data::TensorMap a = load(before), b = load(after);
+    const core::TensorMap a = load(before), b = load(after);
     std::set<std::string> parts;
     for (const auto& [name, tensor] : a)
       if (tensor.to_vector<double>() != b.at(name).to_vector<double>()) parts.insert(name.substr(0, name.find('.')));
@@ -40,8 +40,8 @@ class TrainTransfer : public TrainRanks {
   }
 
   std::string classes_in(const std::string& file) const {
-    data::Metadata metadata;
-    data::load_safetensors(folder_ / file, &metadata);
+    core::Metadata metadata;
+    core::load_safetensors(folder_ / file, &metadata);
     return metadata["classes"];
   }
 
@@ -79,7 +79,7 @@ TEST_F(TrainTransfer, ranks_train_what_is_not_frozen) {
   launch_well(2, three + "--steps 2 --save-weights three --metrics m");
   const Parts all{"fc", "layer1", "layer2", "layer3", "layer4"};
   EXPECT_EQ(changed_parts("seven", "three"), all);
-  const data::TensorMap three_classes = load("three");
+  const core::TensorMap three_classes = load("three");
   for (const auto& [name, tensor] : load("seven")) {
     if (name.find("bn1") == name.npos) continue;
     EXPECT_EQ(tensor.to_vector<double>(), three_classes.at(name).to_vector<double>()) << name;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tandem/core/error.h"
-#include "tandem/data/file.h"
+#include "tandem/core/files/file.h"
 
 namespace tandem::bench {
 
@@ -38,7 +38,7 @@ void print_settings(const std::vector<std::pair<std::string, std::string>>& sett
 }
 
 void write_json(const std::string& path, const Json& json) {
-  if (!path.empty()) data::write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (!path.empty()) core::write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 double median(std::vector<double> values) {

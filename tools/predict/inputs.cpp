@@ -6,14 +6,14 @@
 #include <iostream>
 #include <iterator>
 
+#include "tandem/core/files/file.h"
 #include "tandem/core/lines.h"
 #include "tandem/data/cifar10.h"
 #include "tandem/data/fashion_mnist.h"
-#include "tandem/data/file.h"
-#include "tandem/data/image_folder.h"
-#include "tandem/data/text_lines.h"
-#include "tandem/data/unicode.h"
-#include "tools/train/bert_settings.h"
+#include "tandem/data/images/image_folder.h"
+#include "tandem/data/text/text_lines.h"
+#include "tandem/data/text/unicode.h"
+#include "tools/train/settings/bert_settings.h"
 
 namespace tandem::predict {
 namespace {
@@ -97,7 +97,7 @@ Inputs open_images(const Options& options) {
 }
 
 std::string read_text(const std::string& input) {
-  if (input != "-") return data::read_text_file(input);
+  if (input != "-") return core::read_text_file(input);
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 

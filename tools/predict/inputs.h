@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tools/predict/options.h"
-#include "tools/train/data_source.h"
+#include "tools/train/tasks/data_source.h"
 
 namespace tandem::predict {
 

@@ -4,14 +4,14 @@
 #include <thread>
 
 #include "tandem/autograd/grad_mode.h"
+#include "tandem/core/files/file.h"
 #include "tandem/core/parallel.h"
-#include "tandem/data/file.h"
 #include "tools/exit.h"
 #include "tools/predict/inputs.h"
 #include "tools/predict/predictions.h"
-#include "tools/train/bert_settings.h"
-#include "tools/train/finished_run.h"
-#include "tools/train/pretrained.h"
+#include "tools/train/files/finished_run.h"
+#include "tools/train/files/pretrained.h"
+#include "tools/train/settings/bert_settings.h"
 #include "tools/train/tasks/make_task.h"
 
 namespace tandem::predict {
@@ -93,7 +93,7 @@ void run(const Options& options) {
   if (options.output && options.output->ends_with(".safetensors"))
     save_safetensors(*options.output, predictions);
   else if (options.output)
-    data::write_file_atomically(*options.output, to_csv(predictions, options.top));
+    core::write_file_atomically(*options.output, to_csv(predictions, options.top));
   else
     std::fputs(to_csv(predictions, options.top).c_str(), stdout);
 }

@@ -4,10 +4,10 @@
 #include <array>
 #include <CLI/CLI.hpp>
 
-#include "tandem/data/tokenizer_files.h"
-#include "tools/train/command_line.h"
-#include "tools/train/pretrained_folder.h"
-#include "tools/train/setting_table.h"
+#include "tandem/data/text/tokenizer_files.h"
+#include "tools/train/files/pretrained_folder.h"
+#include "tools/train/settings/command_line.h"
+#include "tools/train/settings/setting_table.h"
 
 namespace tandem::predict {
 namespace {

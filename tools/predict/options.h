@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/train/settings.h"
+#include "tools/train/settings/settings.h"
 
 namespace tandem::predict {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "tandem/data/safetensors.h"
+#include "tandem/core/files/safetensors.h"
 
 namespace tandem::predict {
 namespace {
@@ -62,7 +62,7 @@ std::string to_csv(const Predictions& predictions, std::int64_t top) {
 }
 
 void save_safetensors(const std::string& path, const Predictions& predictions) {
-  data::save_safetensors(path, {{"logits", predictions.logits}, {"probabilities", probabilities(predictions)}},
+  core::save_safetensors(path, {{"logits", predictions.logits}, {"probabilities", probabilities(predictions)}},
                          {{"classes", as_json(predictions.classes)}, {"inputs", as_json(predictions.inputs)}});
 }
 

@@ -3,8 +3,8 @@
 
 #include "tandem/core/tensor.h"
 #include "tandem/distributed/process_group.h"
+#include "tools/train/report/update_report.h"
 #include "tools/train/stop_signal.h"
-#include "tools/train/update_report.h"
 
 namespace tandem::train {
 

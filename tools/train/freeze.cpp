@@ -7,7 +7,7 @@
 
 #include "tandem/core/error.h"
 #include "tandem/nn/batch_norm2d.h"
-#include "tools/train/near_names.h"
+#include "tools/train/settings/near_names.h"
 
 namespace tandem::train {
 namespace {

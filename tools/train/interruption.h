@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "tools/train/settings.h"
+#include "tools/train/settings/settings.h"
 #include "tools/train/stop_signal.h"
 
 namespace tandem::train {

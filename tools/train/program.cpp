@@ -6,8 +6,8 @@
 #include "tandem/distributed/error.h"
 #include "tools/exit.h"
 #include "tools/process/standard_streams.h"
-#include "tools/train/command_line.h"
 #include "tools/train/restart.h"
+#include "tools/train/settings/command_line.h"
 
 namespace tandem::train {
 

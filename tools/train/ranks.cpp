@@ -6,7 +6,7 @@
 #include "tandem/distributed/agreement.h"
 #include "tandem/distributed/groups/checked_group.h"
 #include "tandem/distributed/groups/round_robin_group.h"
-#include "tools/train/command_line.h"
+#include "tools/train/settings/command_line.h"
 
 namespace tandem::train {
 namespace {

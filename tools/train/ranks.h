@@ -8,7 +8,7 @@
 #include "tandem/core/tensor.h"
 #include "tandem/distributed/process_group.h"
 #include "tandem/distributed/world.h"
-#include "tools/train/settings.h"
+#include "tools/train/settings/settings.h"
 
 namespace tandem::train {
 

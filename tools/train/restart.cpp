@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "tandem/data/file.h"
+#include "tandem/core/files/file.h"
 
 namespace tandem::train {
 namespace {
@@ -24,13 +24,13 @@ void resume_if_restarted(Settings& settings) {
   if (id.empty() || !folder || settings.eval_only) return;
   const std::filesystem::path file = std::filesystem::path(*folder) / kFile;
   std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error) || data::read_file(file) != id) return;
+  if (!std::filesystem::is_regular_file(file, error) || core::read_file(file) != id) return;
   settings.resume = true;
   settings.overwrite = false;
 }
 
 void note_beginning(const std::filesystem::path& checkpoint_folder) {
-  if (const std::string id = own_id(); !id.empty()) data::write_file_atomically(checkpoint_folder / kFile, id);
+  if (const std::string id = own_id(); !id.empty()) core::write_file_atomically(checkpoint_folder / kFile, id);
 }
 
 }  // namespace tandem::train

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "tools/train/settings.h"
+#include "tools/train/settings/settings.h"
 
 namespace tandem::train {
 

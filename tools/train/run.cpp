@@ -1,17 +1,17 @@
 #include "tools/train/run.h"
 
+#include "tandem/core/files/safetensors.h"
 #include "tandem/core/parallel.h"
 #include "tandem/core/start_thread.h"
-#include "tandem/data/safetensors.h"
 #include "tandem/distributed/error.h"
-#include "tools/train/bert_settings.h"
-#include "tools/train/finished_run.h"
+#include "tools/train/files/finished_run.h"
+#include "tools/train/files/pretrained.h"
+#include "tools/train/files/run_folder.h"
 #include "tools/train/forced_end.h"
-#include "tools/train/overview.h"
-#include "tools/train/pretrained.h"
 #include "tools/train/ranks.h"
-#include "tools/train/run_folder.h"
-#include "tools/train/summary.h"
+#include "tools/train/report/overview.h"
+#include "tools/train/report/summary.h"
+#include "tools/train/settings/bert_settings.h"
 #include "tools/train/trainer.h"
 
 namespace tandem::train {
@@ -49,11 +49,11 @@ std::optional<Resumed> resume(const Settings& settings, const Ranks& ranks, cons
 }
 
 void save_gradients(const std::string& path, const nn::Module& model) {
-  data::NamedTensors gradients;
+  core::StateDict gradients;
   for (const auto& [name, variable] : model.named_parameters())
     if (variable.grad().defined()) gradients.emplace_back(name, variable.grad());
   if (gradients.empty()) core::fail("--save-grads {}: no update was made, so there are no gradients", path);
-  data::save_safetensors(path, gradients);
+  core::save_safetensors(path, gradients);
 }
 
 // What rank 0's metrics say, for all ranks to do the same: its files may be the only ones.
@@ -71,7 +71,7 @@ void evaluate_at_end(const Settings& settings, const Ranks& ranks, const Trainin
   const auto result = trainer.evaluate(settings.save_outputs ? &outputs : nullptr);
   if (!result) return;
   if (is_due) trainer.tell(*result);
-  if (settings.save_outputs && ranks.is_first()) data::save_safetensors(*settings.save_outputs, outputs);
+  if (settings.save_outputs && ranks.is_first()) core::save_safetensors(*settings.save_outputs, outputs);
 }
 
 // Before the first update: what would make ranks compute different things, named while nothing is lost.
@@ -153,7 +153,7 @@ RunEnd run_rank(const Settings& given, Ranks& ranks, StopSignal& stop, const Run
 
     if (has_trained) trainer.save_checkpoint();
     if (settings.save_weights)
-      data::save_safetensors(*settings.save_weights, state.model().state_dict(), weights_metadata(settings, data));
+      core::save_safetensors(*settings.save_weights, state.model().state_dict(), weights_metadata(settings, data));
     if (settings.save_model) save_pretrained(*settings.save_model, settings, data, state.model());
     if (settings.save_grads) save_gradients(*settings.save_grads, state.model());
     if (trainer.stopped_by() == 0) evaluate_at_end(settings, ranks, state, trainer);

@@ -5,7 +5,7 @@
 
 #include "tandem/nn/module.h"
 #include "tools/train/interruption.h"
-#include "tools/train/settings.h"
+#include "tools/train/settings/settings.h"
 #include "tools/train/stop_signal.h"
 
 namespace tandem::train {

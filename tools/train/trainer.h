@@ -11,15 +11,15 @@
 
 #include "tandem/data/loader.h"
 #include "tandem/distributed/distributed_data_parallel.h"
-#include "tools/train/checkpoint_folder.h"
-#include "tools/train/data_source.h"
 #include "tools/train/evaluation.h"
 #include "tools/train/exchange.h"
-#include "tools/train/item_count.h"
-#include "tools/train/metrics.h"
-#include "tools/train/profile.h"
-#include "tools/train/progress.h"
+#include "tools/train/files/checkpoint_folder.h"
 #include "tools/train/ranks.h"
+#include "tools/train/report/metrics.h"
+#include "tools/train/report/profile.h"
+#include "tools/train/report/progress.h"
+#include "tools/train/tasks/data_source.h"
+#include "tools/train/tasks/item_count.h"
 
 namespace tandem::train {
 

@@ -11,8 +11,8 @@
 #include "tandem/optim/lamb.h"
 #include "tandem/optim/lars.h"
 #include "tandem/optim/sgd.h"
+#include "tools/train/files/pretrained.h"
 #include "tools/train/freeze.h"
-#include "tools/train/pretrained.h"
 #include "tools/train/tasks/make_task.h"
 
 namespace tandem::train {

@@ -11,8 +11,8 @@
 #include "tandem/nn/module.h"
 #include "tandem/optim/lr_schedule.h"
 #include "tandem/optim/optimizer.h"
-#include "tools/train/data_source.h"
-#include "tools/train/settings.h"
+#include "tools/train/settings/settings.h"
+#include "tools/train/tasks/data_source.h"
 #include "tools/train/tasks/task.h"
 
 namespace tandem::train {

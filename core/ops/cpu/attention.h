@@ -15,8 +15,8 @@
 #include <limits>
 #include <vector>
 
+#include "tandem/core/cpu/gemm.h"
 #include "tandem/core/ops/attention.h"
-#include "tandem/core/ops/cpu/gemm.h"
 #include "tandem/core/ops/cpu/softmax.h"
 #include "tandem/core/parallel.h"
 

@@ -2,8 +2,8 @@
 // for the sums, and one pass does both.
 #include "tandem/core/ops/batch_norm.h"
 
+#include "tandem/core/cpu/row_sums.h"
 #include "tandem/core/ops/cpu/batch_norm_walk.h"
-#include "tandem/core/ops/cpu/row_sums.h"
 
 namespace tandem::core::cpu {
 namespace {

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "tandem/core/cpu/blocks.h"
+#include "tandem/core/cpu/strided.h"
+#include "tandem/core/cpu/vectors.h"
 #include "tandem/core/ops/batch_norm.h"
-#include "tandem/core/ops/cpu/blocks.h"
-#include "tandem/core/ops/cpu/strided.h"
-#include "tandem/core/ops/cpu/vectors.h"
 
 namespace tandem::core::cpu {
 

@@ -3,8 +3,8 @@
 #include <concepts>
 #include <type_traits>
 
+#include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/broadcast.h"
-#include "tandem/core/ops/cpu/strided.h"
 
 namespace tandem::core::cpu {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <atomic>
 
+#include "tandem/core/cpu/gemm.h"
+#include "tandem/core/cpu/onednn.h"
 #include "tandem/core/ops/cpu/conv2d_onednn.h"
 #include "tandem/core/ops/cpu/conv2d_trim.h"
 #include "tandem/core/ops/cpu/conv2d_unfold.h"
-#include "tandem/core/ops/cpu/gemm.h"
-#include "tandem/core/ops/cpu/onednn.h"
 #include "tandem/core/ops/linear.h"
 #include "tandem/core/ops/unary.h"
 #include "tandem/core/traffic.h"

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "tandem/core/ops/cpu/onednn.h"
+#include "tandem/core/cpu/onednn.h"
 #include "tandem/core/traffic.h"
 
 namespace tandem::core::cpu::onednn {

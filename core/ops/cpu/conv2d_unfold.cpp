@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tandem/core/ops/cpu/gemm.h"
+#include "tandem/core/cpu/gemm.h"
 #include "tandem/core/parallel.h"
 
 namespace tandem::core::cpu {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "tandem/core/ops/cpu/strided.h"
+#include "tandem/core/cpu/strided.h"
 
 namespace tandem::core::cpu {
 namespace {

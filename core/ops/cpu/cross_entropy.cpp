@@ -2,8 +2,8 @@
 
 #include <memory>
 
+#include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/cpu/softmax.h"
-#include "tandem/core/ops/cpu/strided.h"
 
 namespace tandem::core::cpu {
 namespace {

@@ -1,7 +1,7 @@
 #include "tandem/core/ops/dropout.h"
 
+#include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/cpu/dropout.h"
-#include "tandem/core/ops/cpu/strided.h"
 
 namespace tandem::core::cpu {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "tandem/core/cpu/vectors.h"
 #include "tandem/core/dtype.h"
-#include "tandem/core/ops/cpu/vectors.h"
 #include "tandem/core/philox.h"
 
 namespace tandem::core::cpu {

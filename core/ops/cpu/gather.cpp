@@ -1,6 +1,6 @@
 #include "tandem/core/ops/gather.h"
 
-#include "tandem/core/ops/cpu/strided.h"
+#include "tandem/core/cpu/strided.h"
 
 namespace tandem::core::cpu {
 namespace {

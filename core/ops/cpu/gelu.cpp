@@ -3,8 +3,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "tandem/core/ops/cpu/normal_tail.h"
-#include "tandem/core/ops/cpu/row_sums.h"
+#include "tandem/core/cpu/normal_tail.h"
+#include "tandem/core/cpu/row_sums.h"
 #include "tandem/core/ops/cpu/softmax.h"
 
 namespace tandem::core::cpu {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tandem/core/ops/cpu/blocks.h"
-#include "tandem/core/ops/cpu/row_sums.h"
-#include "tandem/core/ops/cpu/vectors.h"
+#include "tandem/core/cpu/blocks.h"
+#include "tandem/core/cpu/row_sums.h"
+#include "tandem/core/cpu/vectors.h"
 
 namespace tandem::core::cpu {
 

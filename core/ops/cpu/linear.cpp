@@ -1,8 +1,8 @@
 #include "tandem/core/ops/linear.h"
 
-#include "tandem/core/ops/cpu/bfloat16_layouts.h"
-#include "tandem/core/ops/cpu/gemm.h"
-#include "tandem/core/ops/cpu/onednn.h"
+#include "tandem/core/cpu/bfloat16_layouts.h"
+#include "tandem/core/cpu/gemm.h"
+#include "tandem/core/cpu/onednn.h"
 #include "tandem/core/ops/matmul.h"
 #include "tandem/core/parallel.h"
 

@@ -1,7 +1,7 @@
 #include "tandem/core/ops/matmul.h"
 
-#include "tandem/core/ops/cpu/gemm.h"
-#include "tandem/core/ops/cpu/onednn.h"
+#include "tandem/core/cpu/gemm.h"
+#include "tandem/core/cpu/onednn.h"
 #include "tandem/core/parallel.h"
 
 namespace tandem::core::cpu {

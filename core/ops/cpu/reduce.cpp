@@ -9,8 +9,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/broadcast.h"
-#include "tandem/core/ops/cpu/strided.h"
 
 namespace tandem::core::cpu {
 namespace {

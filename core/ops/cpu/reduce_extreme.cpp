@@ -2,7 +2,7 @@
 // others.
 #include <algorithm>
 
-#include "tandem/core/ops/cpu/strided.h"
+#include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/reduce.h"
 
 namespace tandem::core::cpu {

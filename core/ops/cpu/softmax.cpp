@@ -1,7 +1,7 @@
 #include "tandem/core/ops/softmax.h"
 
+#include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/cpu/softmax.h"
-#include "tandem/core/ops/cpu/strided.h"
 
 namespace tandem::core::cpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "tandem/core/ops/cpu/blocks.h"
+#include "tandem/core/cpu/blocks.h"
 #include "tandem/core/tensor.h"
 
 namespace tandem::core::cpu {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <experimental/simd>
 
-#include "tandem/core/ops/cpu/strided.h"
-#include "tandem/core/ops/cpu/vector_math.h"
+#include "tandem/core/cpu/strided.h"
+#include "tandem/core/cpu/vector_math.h"
 
 namespace tandem::core::cpu {
 namespace {

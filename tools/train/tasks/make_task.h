@@ -1,7 +1,7 @@
 // From settings and data to what is trained.
 #pragma once
 
-#include "tools/train/data_source.h"
+#include "tools/train/tasks/data_source.h"
 #include "tools/train/tasks/task.h"
 
 namespace tandem::train {

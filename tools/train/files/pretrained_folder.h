@@ -1,0 +1,16 @@
+// A folder as Hugging Face's save_pretrained leaves it: config.json, model.safetensors, and the tokenizer's files
+// (data/text/tokenizer_files.h).
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace tandem::train {
+
+inline constexpr const char* kConfigFile = "config.json";
+inline constexpr const char* kWeightsFile = "model.safetensors";
+
+/// The file that `path`, if it is a folder, holds under `name`; else none.
+std::optional<std::string> file_in_folder(const std::optional<std::string>& path, const char* name);
+
+}  // namespace tandem::train

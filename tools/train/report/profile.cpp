@@ -1,0 +1,74 @@
+#include "tools/train/report/profile.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace tandem::train {
+namespace {
+
+using distributed::BucketRecord;
+using distributed::IterationRecord;
+using distributed::Reducer;
+using nlohmann::ordered_json;
+
+// Nanoseconds to milliseconds, to the microsecond.
+ordered_json ms(std::int64_t ns) { return std::round(static_cast<double>(ns) / 1e3) / 1e3; }
+ordered_json ms(const distributed::Interval& interval) { return ms(interval.end_ns - interval.begin_ns); }
+
+ordered_json plan(const Reducer& reducer, int rank, int world_size) {
+  ordered_json parameters = ordered_json::array(), buckets = ordered_json::array();
+  for (const auto& [name, variable] : reducer.parameters())
+    parameters.push_back({{"name", name}, {"bytes", variable.data().bytes()}});
+  for (const auto& members : *reducer.last_iteration().assignment) buckets.push_back(members);
+  return {{"rank", rank}, {"world_size", world_size}, {"parameters", parameters}, {"buckets", buckets}};
+}
+
+ordered_json times(const IterationRecord& record) {
+  const std::int64_t begin = record.backward.begin_ns;
+  const auto since = [&](std::int64_t ns) { return ns == 0 ? ordered_json() : ms(ns - begin); };
+  ordered_json ready = ordered_json::array(), buckets = ordered_json::array();
+  for (const std::int64_t ns : record.ready_ns) ready.push_back(since(ns));
+  for (const BucketRecord& bucket : record.buckets)
+    buckets.push_back({{"bytes", bucket.bytes},
+                       {"ready_ms", since(bucket.ready_ns)},
+                       {"launched_ms", since(bucket.launched_ns)},
+                       {"begin_ms", since(bucket.on_the_wire.begin_ns)},
+                       {"end_ms", since(bucket.on_the_wire.end_ns)}});
+  return {{"ready_ms", ready}, {"buckets", buckets}};
+}
+
+}  // namespace
+
+Profile::Profile(const std::string& path, int rank, int world_size)
+    : path_(path), rank_(rank), world_size_(world_size), file_(std::fopen(path.c_str(), "we")) {
+  if (!file_) core::fail("--profile-out {}: cannot be opened for writing: {}", path, std::strerror(errno));
+}
+
+void Profile::update(const Reducer& reducer, const UpdateReport& report) {
+  const IterationRecord& record = reducer.last_iteration();
+  ordered_json line{{"step", report.step},
+                    {"forward_ms", ms(record.forward)},
+                    {"backward_ms", ms(record.backward)},
+                    {"optimizer_ms", std::round(report.optimizer_ms * 1e3) / 1e3},
+                    {"exposed_ms", std::round(record.exposed_ms() * 1e3) / 1e3},
+                    {"local_passes", record.local.count},
+                    {"local_forward_ms", ms(record.local.forward_ns)},
+                    {"local_backward_ms", ms(record.local.backward_ns)},
+                    {"bytes_sent", record.bytes_sent},
+                    {"bytes_copied", record.bytes_copied},
+                    {"bytes_reordered", record.bytes_reordered}};
+  line.update(times(record));
+  if (assignment_ != record.assignment) write(plan(reducer, rank_, world_size_).dump());
+  assignment_ = record.assignment;
+  write(line.dump());
+}
+
+void Profile::write(const std::string& line) {
+  const std::string text = line + '\n';
+  if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() || std::fflush(file_.get()) != 0)
+    core::fail("--profile-out {}: cannot be written: {}", path_, std::strerror(errno));
+}
+
+}  // namespace tandem::train

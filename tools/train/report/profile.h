@@ -1,0 +1,43 @@
+// What one rank did and when, update by update: JSON lines for simulators and for those who measure overlap.
+//
+//   {"rank":0,"world_size":2,"parameters":[{"name":"fc1.weight","bytes":802816},..],"buckets":[[3,2],[1,0]]}
+//   {"step":1,"forward_ms":..,"backward_ms":..,"optimizer_ms":..,"exposed_ms":..,
+//    "local_passes":3,"local_forward_ms":..,"local_backward_ms":..,
+//    "bytes_sent":..,"bytes_copied":0,"bytes_reordered":..,"ready_ms":[..],
+//    "buckets":[{"bytes":..,"ready_ms":..,"launched_ms":..,"begin_ms":..,"end_ms":..},..]}
+//
+// First comes the plan, of all lines up to the next plan: buckets may be built anew. Then a line an update.
+// docs/metrics.md says what each field is.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tandem/distributed/reducer.h"
+#include "tools/train/report/update_report.h"
+
+namespace tandem::train {
+
+class Profile {
+ public:
+  /// Throws Error where the file cannot be written.
+  Profile(const std::string& path, int rank, int world_size);
+
+  void update(const distributed::Reducer& reducer, const UpdateReport& report);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  void write(const std::string& line);
+
+  std::string path_;
+  int rank_, world_size_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::shared_ptr<const distributed::BucketAssignment> assignment_;  // as written last
+};
+
+}  // namespace tandem::train
