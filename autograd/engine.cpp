@@ -271,7 +271,7 @@ GradientMemory Gradients::memory(int input) {
     if (leaf.incoming.defined()) return {leaf.incoming, true};
     return {Tensor::empty_like(edge.leaf->data), false};
   }
-  return {Tensor::empty(edge.shape(), {.dtype = edge.dtype()}), false};
+  return {Tensor::empty(edge.shape(), {.dtype = edge.dtype(), .device = edge.device()}), false};
 }
 
 void Gradients::commit(int input, GradientMemory memory) {

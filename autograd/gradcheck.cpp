@@ -9,25 +9,26 @@
 namespace tandem::autograd {
 namespace {
 
-// The place in memory of logical element `index`.
-std::int64_t element_offset(const Tensor& tensor, std::int64_t index) {
-  std::int64_t offset = 0;
+// A view of logical element `index`.
+Tensor element(const Tensor& tensor, std::int64_t index) {
+  std::int64_t offset = tensor.offset();
   for (int dim = tensor.rank() - 1; dim >= 0; --dim) {
     offset += index % tensor.shape()[dim] * tensor.strides()[dim];
     index /= tensor.shape()[dim];
   }
-  return offset;
+  return Tensor(tensor.storage(), {}, {}, offset, tensor.dtype());
 }
 
 // Weights of the outputs: different for each, none zero, so that no mistake cancels out.
-Tensor output_weights(const Shape& shape) {
-  Tensor weights = Tensor::empty(shape, {.dtype = DType::float64});
-  double* w = weights.mutable_data<double>();
-  for (std::int64_t i = 0; i < weights.numel(); ++i) w[i] = 1 + 0.5 * std::sin(1.7 * static_cast<double>(i) + 0.3);
-  return weights;
+Tensor output_weights(const Shape& shape, core::Device device) {
+  std::vector<double> weights(static_cast<std::size_t>(core::numel(shape)));
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 1 + 0.5 * std::sin(1.7 * static_cast<double>(i) + 0.3);
+  return Tensor::from(weights, shape, device);
 }
 
-Variable weighted_sum(const Variable& output) { return sum(output * Variable(output_weights(output.shape()))); }
+Variable weighted_sum(const Variable& output) {
+  return sum(output * Variable(output_weights(output.shape(), output.data().device())));
+}
 
 }  // namespace
 
@@ -50,17 +51,17 @@ GradcheckResult gradcheck(const std::function<Variable(const std::vector<Variabl
   for (std::size_t n = 0; n < inputs.size(); ++n) {
     if (!inputs[n].requires_grad()) continue;
     const Tensor& gradient = inputs[n].grad();
-    Tensor data = inputs[n].data();
+    const Tensor data = inputs[n].data();
     for (std::int64_t i = 0; i < data.numel(); ++i) {
-      const std::int64_t offset = element_offset(data, i);
-      const double original = data.data<double>()[offset];
-      data.mutable_data<double>()[offset] = original + options.eps;
+      Tensor x = element(data, i);
+      const double original = x.item();
+      x.fill(original + options.eps);
       const double above = evaluate();
-      data.mutable_data<double>()[offset] = original - options.eps;
+      x.fill(original - options.eps);
       const double below = evaluate();
-      data.mutable_data<double>()[offset] = original;
+      x.fill(original);
       const double numeric = (above - below) / (2 * options.eps);
-      const double analytic = gradient.defined() ? gradient.data<double>()[element_offset(gradient, i)] : 0;
+      const double analytic = gradient.defined() ? element(gradient, i).item() : 0;
       const double error = std::abs(analytic - numeric);
       result.worst_error = std::max(result.worst_error, error);
       if (result.ok && !(error <= options.atol + options.rtol * std::abs(numeric))) {

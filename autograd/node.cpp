@@ -11,12 +11,14 @@ std::atomic<std::uint64_t> nodes_made{0};
 
 const Shape& Edge::shape() const { return node ? node->output_shape() : leaf->data.shape(); }
 DType Edge::dtype() const { return node ? node->output_dtype() : leaf->data.dtype(); }
+core::Device Edge::device() const { return node ? node->output_device() : leaf->data.device(); }
 
 Node::Node(const char* name, const Tensor& output, std::span<const Variable> inputs)
     : name_(name),
       sequence_(nodes_made.fetch_add(1, std::memory_order_relaxed)),
       output_shape_(output.shape()),
-      output_dtype_(output.dtype()) {
+      output_dtype_(output.dtype()),
+      output_device_(output.device()) {
   inputs_.reserve(inputs.size());
   for (const Variable& input : inputs) {
     if (!input.requires_grad()) {

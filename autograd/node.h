@@ -39,6 +39,7 @@ struct Edge {
   explicit operator bool() const { return node || leaf; }
   const Shape& shape() const;
   DType dtype() const;
+  core::Device device() const;
 };
 
 /// Memory for a gradient that a kernel writes itself.
@@ -93,6 +94,7 @@ class Node : public core::RefCounted {
   const std::vector<Edge>& inputs() const { return inputs_; }
   const Shape& output_shape() const { return output_shape_; }
   DType output_dtype() const { return output_dtype_; }
+  core::Device output_device() const { return output_device_; }
 
   /// Sends the gradient of the output on to the inputs.
   virtual void apply(Tensor output_gradient, Gradients& gradients) = 0;
@@ -120,6 +122,7 @@ class Node : public core::RefCounted {
   std::vector<Edge> inputs_;
   Shape output_shape_;
   DType output_dtype_;
+  core::Device output_device_;
   std::unique_ptr<const Recipe> recipe_;
 
   // Scratch of the backward that is running.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tandem/core/error.h"
+#include "tandem/core/guarded/memory.h"
 
 namespace tandem::core {
 namespace {
@@ -29,6 +30,13 @@ std::size_t class_of(std::size_t bytes) {
   return kStepsPerDoubling * (octave + 1) + (bytes - 1) / step - kStepsPerDoubling;
 }
 
+// Of the blocks of a class: the inverse of class_of.
+std::size_t size_of(std::size_t size_class) {
+  if (size_class < kStepsPerDoubling) return (size_class + 1) * kAlignment;
+  const std::size_t octave = size_class / kStepsPerDoubling - 1, steps = size_class % kStepsPerDoubling;
+  return (kLinearLimit << octave) + (steps + 1) * (kAlignment << octave);
+}
+
 // Large blocks lie in pages of 2 MiB where the system has them: fewer page faults, and fewer misses of the buffer that
 // remembers translations of addresses.
 void* from_system(std::size_t size) {
@@ -38,6 +46,12 @@ void* from_system(std::size_t size) {
   if (block != nullptr) madvise(block, size, MADV_HUGEPAGE);  // a wish
   return block;
 }
+
+constexpr MemorySource kHost{.take = from_system,
+                             .give_back = [](void* block, std::size_t) noexcept { std::free(block); },
+                             .as_kernels_see = [](void* block) { return block; }};
+constexpr MemorySource kGuardedMemory{
+    .take = guarded::take, .give_back = guarded::give_back, .as_kernels_see = guarded::as_kernels_see};
 
 bool poison_is_asked_for() {
   const char* value = std::getenv("TANDEM_POISON_MEMORY");
@@ -55,18 +69,21 @@ std::size_t CachingAllocator::rounded_size(std::size_t bytes) {
 }
 
 struct CachingAllocator::Impl {
+  const MemorySource source;
   const bool poisons = poison_is_asked_for();
   mutable std::mutex mutex;
   std::array<std::vector<void*>, kClasses> free_blocks;
   AllocatorStatistics statistics;
 };
 
-CachingAllocator::CachingAllocator() : impl_(std::make_unique<Impl>()) {}
+CachingAllocator::CachingAllocator() : CachingAllocator(kHost) {}
+CachingAllocator::CachingAllocator(const MemorySource& source)
+    : impl_(new Impl{.source = source, .mutex = {}, .free_blocks = {}, .statistics = {}}) {}
 CachingAllocator::~CachingAllocator() { empty_cache(); }
 
 void* CachingAllocator::allocate(std::size_t bytes) {
   void* block = take(bytes);
-  if (impl_->poisons && block != nullptr) std::memset(block, 0xff, rounded_size(bytes));
+  if (impl_->poisons && block != nullptr) std::memset(impl_->source.as_kernels_see(block), 0xff, rounded_size(bytes));
   return block;
 }
 
@@ -89,10 +106,10 @@ void* CachingAllocator::take(std::size_t bytes) {
       return block;
     }
   }
-  void* block = from_system(size);
+  void* block = impl_->source.take(size);
   if (block == nullptr) {
     empty_cache();
-    block = from_system(size);
+    block = impl_->source.take(size);
   }
   const std::lock_guard lock(impl_->mutex);
   AllocatorStatistics& s = impl_->statistics;
@@ -113,15 +130,15 @@ void CachingAllocator::release(void* block, std::size_t bytes) noexcept {
     impl_->free_blocks[class_of(bytes)].push_back(block);
     s.cached += size;
   } catch (const std::bad_alloc&) {  // no memory to remember the block with: the system gets it back
-    std::free(block);
+    impl_->source.give_back(block, size);
   }
 }
 
 void CachingAllocator::empty_cache() noexcept {
   const std::lock_guard lock(impl_->mutex);
-  for (auto& blocks : impl_->free_blocks) {
-    for (void* block : blocks) std::free(block);
-    blocks.clear();
+  for (std::size_t c = 0; c < kClasses; ++c) {
+    for (void* block : impl_->free_blocks[c]) impl_->source.give_back(block, size_of(c));
+    impl_->free_blocks[c].clear();
   }
   impl_->statistics.cached = 0;
 }
@@ -136,10 +153,13 @@ void CachingAllocator::reset_peak() {
   impl_->statistics.peak = impl_->statistics.in_use;
 }
 
-CachingAllocator& cpu_allocator() {
+CachingAllocator& allocator(Device device) {
   // Never destroyed: tensors in static storage may outlive any order of destruction.
-  static CachingAllocator* const allocator = new CachingAllocator;
-  return *allocator;
+  static CachingAllocator* const host = new CachingAllocator;
+  if (device == kCpu) return *host;
+  if (device != kGuarded) fail("allocator: this build has no memory on device {}", device.str());
+  static CachingAllocator* const guarded = new CachingAllocator(kGuardedMemory);
+  return *guarded;
 }
 
 }  // namespace tandem::core

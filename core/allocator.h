@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "tandem/core/device.h"
+
 namespace tandem::core {
 
 inline constexpr std::size_t kAlignment = 64;
@@ -27,11 +29,19 @@ struct AllocatorStatistics {
   std::uint64_t releases = 0;
 };
 
-/// Safe to use from several threads. The process has one per device, reached through cpu_allocator().
+/// Where a device's memory comes from.
+struct MemorySource {
+  void* (*take)(std::size_t bytes);  ///< aligned to kAlignment; null if there is none left
+  void (*give_back)(void* block, std::size_t bytes) noexcept;
+  void* (*as_kernels_see)(void* block);  ///< where the block may be written to
+};
+
+/// Safe to use from several threads. The process has one for each device, reached through allocator().
 class CachingAllocator {
  public:
-  /// Throws Error if TANDEM_POISON_MEMORY is neither 0 nor 1.
+  /// Of the host's memory. Throws Error if TANDEM_POISON_MEMORY is neither 0 nor 1.
   CachingAllocator();
+  explicit CachingAllocator(const MemorySource& source);
   ~CachingAllocator();
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
@@ -57,6 +67,7 @@ class CachingAllocator {
   std::unique_ptr<Impl> impl_;
 };
 
-CachingAllocator& cpu_allocator();
+/// Throws Error if this build has no memory on `device`.
+CachingAllocator& allocator(Device device);
 
 }  // namespace tandem::core

@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "tandem/core/allocator.h"
-#include "tandem/core/error.h"
+#include "tandem/core/guarded/memory.h"
 
 namespace tandem::core {
 
-Storage::Storage(std::size_t bytes, Device device) : bytes_(bytes), device_(device) {
-  if (device.type != DeviceType::cpu) fail("storage: this build has no allocator for device {}", device.str());
-  data_ = cpu_allocator().allocate(bytes);
+Storage::Storage(std::size_t bytes, Device device)
+    : data_(allocator(device).allocate(bytes)), bytes_(bytes), device_(device) {
+  if (device == kGuarded) as_kernels_see_ = StoragePtr(new Storage(guarded::as_kernels_see(data_), bytes, kCpu, [] {}));
 }
 
 Storage::Storage(void* data, std::size_t bytes, Device device, std::function<void()> free)
@@ -19,8 +19,10 @@ Storage::~Storage() {
   if (free_) {
     free_();
   } else {
-    cpu_allocator().release(data_, bytes_);
+    allocator(device_).release(data_, bytes_);
   }
 }
+
+void dispose(Storage* storage) { delete storage; }
 
 }  // namespace tandem::core

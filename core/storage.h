@@ -12,6 +12,10 @@
 
 namespace tandem::core {
 
+class Storage;
+void dispose(Storage* storage);
+using StoragePtr = IntrusivePtr<Storage>;
+
 /// A flat block of bytes that any number of tensors (views) share.
 class Storage final : public RefCounted {
  public:
@@ -21,6 +25,7 @@ class Storage final : public RefCounted {
   Storage(void* data, std::size_t bytes, Device device, std::function<void()> free);
   ~Storage();
 
+  /// Where it begins, in the device's own addresses: the host may not touch what is not the host's.
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
@@ -34,6 +39,13 @@ class Storage final : public RefCounted {
   /// as oneDNN wants it (core/cpu/onednn.cpp), which guards the slot, since several threads may compute with it.
   std::shared_ptr<void>& derived() { return derived_; }
 
+  /// Of the guarded device: the same bytes where kernels may touch them (core/guarded/call.h).
+  const StoragePtr& as_kernels_see() const { return as_kernels_see_; }
+  /// Counts the changes that `other`, of the same bytes, has seen.
+  void catch_up_with(const Storage& other) {
+    if (version() < other.version()) version_.store(other.version(), std::memory_order_relaxed);
+  }
+
  private:
   void* data_;
   std::size_t bytes_;
@@ -41,10 +53,7 @@ class Storage final : public RefCounted {
   std::atomic<std::uint64_t> version_{0};
   std::function<void()> free_;
   std::shared_ptr<void> derived_;
+  StoragePtr as_kernels_see_;
 };
-
-inline void dispose(Storage* storage) { delete storage; }
-
-using StoragePtr = IntrusivePtr<Storage>;
 
 }  // namespace tandem::core

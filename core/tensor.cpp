@@ -69,10 +69,10 @@ Tensor Tensor::full(const Shape& shape, double value, TensorOptions options) {
 }
 
 Tensor Tensor::arange(std::int64_t n, DType dtype) {
-  Tensor result = empty({n}, {.dtype = DType::int64});
+  Tensor result = empty({n}, {.dtype = DType::int64, .device = kCpu});
   auto* out = result.mutable_data<std::int64_t>();
   for (std::int64_t i = 0; i < n; ++i) out[i] = i;
-  return result.to(dtype);
+  return result.to(dtype).to(default_device());
 }
 
 bool Tensor::is_contiguous() const { return has_strides(shape_, strides_, contiguous_strides(shape_)); }
@@ -92,17 +92,19 @@ bool Tensor::is_same_view(const Tensor& other) const {
 }
 
 const void* Tensor::raw_data() const {
+  check_access(dtype_);
   return static_cast<const std::byte*>(storage_->data()) + offset_ * static_cast<std::int64_t>(item_size(dtype_));
 }
 
 void* Tensor::mutable_raw_data() {
+  void* const data = const_cast<void*>(raw_data());
   storage_->bump_version();
-  return const_cast<void*>(raw_data());
+  return data;
 }
 
 double Tensor::item() const {
   if (!defined() || numel() != 1) fail("item: needs one element, got {}", defined() ? shape_.str() : "none");
-  return to(DType::float64).data<double>()[0];
+  return to(DType::float64).to(kCpu).data<double>()[0];
 }
 
 std::string Tensor::str() const {
@@ -281,8 +283,11 @@ Tensor Tensor::to(DType dtype) const {
 }
 
 Tensor Tensor::to(Device target) const {
-  if (target == device()) return *this;
-  fail("to: this build has no kernels to copy from {} to {}", device().str(), target.str());
+  if (!defined() || target == device()) return *this;
+  Tensor result = empty(shape_, {.dtype = dtype_, .device = target});
+  if (is_dense()) result.strides_ = strides_;
+  copy(*this, result);
+  return result;
 }
 
 Tensor Tensor::clone() const {
@@ -301,8 +306,11 @@ Tensor& Tensor::fill(double value) {
   return *this;
 }
 
-void Tensor::throw_wrong_dtype(DType asked) const {
+void Tensor::throw_no_access(DType asked) const {
   if (!defined()) fail("tensor: data of an undefined tensor was asked for");
+  if (!device().is_host())
+    fail("tensor: the host cannot access {} {} on {}; a copy on the CPU is to(kCpu)", name(dtype_), shape_.str(),
+         device().str());
   fail("tensor: data asked for as {}, the tensor is {} {}", name(asked), name(dtype_), shape_.str());
 }
 

@@ -21,7 +21,7 @@ enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
 
 struct TensorOptions {
   DType dtype = DType::float32;
-  Device device = kCpu;
+  Device device = default_device();
   MemoryFormat format = MemoryFormat::contiguous;
 };
 
@@ -40,14 +40,16 @@ class Tensor {
   static Tensor zeros(const Shape& shape, TensorOptions options = {});
   static Tensor zeros_like(const Tensor& other);
   static Tensor full(const Shape& shape, double value, TensorOptions options = {});
-  static Tensor scalar(double value, DType dtype = DType::float32) { return full({}, value, {.dtype = dtype}); }
+  static Tensor scalar(double value, DType dtype = DType::float32, Device device = default_device()) {
+    return full({}, value, {.dtype = dtype, .device = device});
+  }
   /// 0, 1, ..., n - 1.
   static Tensor arange(std::int64_t n, DType dtype = DType::int64);
   template <class T>
-  static Tensor from(const std::vector<T>& values, const Shape& shape);
+  static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = default_device());
   template <class T>
-  static Tensor from(const std::vector<T>& values) {
-    return from(values, {static_cast<std::int64_t>(values.size())});
+  static Tensor from(const std::vector<T>& values, Device device = default_device()) {
+    return from(values, {static_cast<std::int64_t>(values.size())}, device);
   }
 
   // Looking.
@@ -81,16 +83,18 @@ class Tensor {
   /// Same elements of the same storage in the same places.
   bool is_same_view(const Tensor& other) const;
 
-  /// First element. Throws where T is not the dtype.
+  // The host's door to memory. Kernels find theirs through the dispatch; host code reads what lies elsewhere through
+  // copies: item(), to_vector(), to(kCpu).
+  /// First element. Throws where T is not the dtype, or the memory is not the host's.
   template <class T>
   const T* data() const {
-    check_dtype(dtype_of<T>);
+    check_access(dtype_of<T>);
     return static_cast<const T*>(storage_->data()) + offset_;
   }
   /// The same for writing; counts as a change (Storage::version).
   template <class T>
   T* mutable_data() {
-    check_dtype(dtype_of<T>);
+    check_access(dtype_of<T>);
     storage_->bump_version();
     return static_cast<T*>(storage_->data()) + offset_;
   }
@@ -136,10 +140,10 @@ class Tensor {
   Tensor& fill(double value);
 
  private:
-  void check_dtype(DType asked) const {
-    if (asked != dtype_ || !storage_) throw_wrong_dtype(asked);
+  void check_access(DType asked) const {
+    if (asked != dtype_ || !storage_ || !storage_->device().is_host()) throw_no_access(asked);
   }
-  [[noreturn]] void throw_wrong_dtype(DType asked) const;
+  [[noreturn]] void throw_no_access(DType asked) const;
 
   StoragePtr storage_;
   Shape shape_;
@@ -152,18 +156,18 @@ class Tensor {
 Shape resolve_shape(const char* op, const Shape& shape, std::int64_t numel);
 
 template <class T>
-Tensor Tensor::from(const std::vector<T>& values, const Shape& shape) {
+Tensor Tensor::from(const std::vector<T>& values, const Shape& shape, Device device) {
   if (static_cast<std::int64_t>(values.size()) != core::numel(shape))
     fail("from: {} values for shape {}", values.size(), shape.str());
-  Tensor tensor = empty(shape, {.dtype = dtype_of<T>});
+  Tensor tensor = empty(shape, {.dtype = dtype_of<T>, .device = kCpu});
   T* out = tensor.mutable_data<T>();
   for (std::size_t i = 0; i < values.size(); ++i) out[i] = values[i];
-  return tensor;
+  return tensor.to(device);
 }
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
-  const Tensor dense = to(dtype_of<T>).contiguous();
+  const Tensor dense = to(dtype_of<T>).to(kCpu).contiguous();
   const T* first = dense.data<T>();
   return std::vector<T>(first, first + dense.numel());
 }

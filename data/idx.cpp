@@ -131,7 +131,7 @@ Shape read_shape(const std::filesystem::path& path, ContentReader& reader, int r
 Tensor load_idx(const std::filesystem::path& path, int rank) {
   ContentReader reader(path);
   const Shape shape = read_shape(path, reader, rank);
-  Tensor tensor = Tensor::empty(shape, {.dtype = core::DType::uint8});
+  Tensor tensor = Tensor::empty(shape, {.dtype = core::DType::uint8, .device = core::kCpu});
   const std::size_t got = reader.read(tensor.mutable_data<std::uint8_t>(), tensor.bytes());
   if (got != tensor.bytes())
     core::fail_at(path, reader.offset(), "the file ends early: {} needs {} bytes, {} follow the header", shape.str(),

@@ -30,7 +30,7 @@ Synthetic::Synthetic(const SyntheticOptions& options) : options_(options) {
   core::numel(shape);  // throws where there is no such shape
   for (int i = 0; i < shape.rank(); ++i)
     (i == shape.rank() - 1 ? width_ : i == shape.rank() - 2 ? height_ : planes_) *= shape[i];
-  means_ = core::Tensor::empty({options.classes, planes_, kCells, kCells});
+  means_ = core::Tensor::empty({options.classes, planes_, kCells, kCells}, {.device = core::kCpu});
   core::fill_normal(means_, 0, 1, sample_stream({.seed = options.seed}, 0, Draw::class_mean));
 }
 

@@ -18,8 +18,8 @@ using core::DType;
 
 /// Each rank's number.
 std::vector<std::int64_t> gather(ProcessGroup& group, std::int64_t number) {
-  const Tensor all = Tensor::empty({group.size()}, {.dtype = DType::int64});
-  group.all_gather(Tensor::from(std::vector{number}), all.reshape({group.size(), 1}), "agreement")->wait();
+  const Tensor all = Tensor::empty({group.size()}, {.dtype = DType::int64, .device = core::kCpu});
+  group.all_gather(Tensor::from(std::vector{number}, core::kCpu), all.reshape({group.size(), 1}), "agreement")->wait();
   return all.to_vector<std::int64_t>();
 }
 
@@ -42,10 +42,10 @@ std::vector<std::string> split(const std::string& text) {
 /// Rank `root`'s lines.
 std::vector<std::string> lines_of(ProcessGroup& group, int root, std::span<const std::string> mine) {
   std::string text = join(mine);
-  Tensor size = Tensor::from(std::vector{static_cast<std::int64_t>(text.size())});
+  Tensor size = Tensor::from(std::vector{static_cast<std::int64_t>(text.size())}, core::kCpu);
   group.broadcast(size, root, "agreement")->wait();
   text.resize(static_cast<std::size_t>(size.item()));
-  Tensor bytes = Tensor::empty({static_cast<std::int64_t>(text.size())}, {.dtype = DType::uint8});
+  Tensor bytes = Tensor::empty({static_cast<std::int64_t>(text.size())}, {.dtype = DType::uint8, .device = core::kCpu});
   std::memcpy(bytes.mutable_raw_data(), text.data(), text.size());
   group.broadcast(bytes, root, "agreement")->wait();
   std::memcpy(text.data(), bytes.raw_data(), text.size());

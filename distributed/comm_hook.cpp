@@ -41,7 +41,8 @@ WorkPtr CastHook::launch(const GradientBucket& bucket, ProcessGroup& group) {
   if (bucket.flat.dtype() != DType::float32 && bucket.flat.dtype() != DType::float64)
     core::fail("comm hook {}: {} holds {} gradients, needed float32 or float64", name(), bucket.label,
                core::name(bucket.flat.dtype()));
-  const Tensor share = core::mul(bucket.flat, Tensor::scalar(1.0 / group.size(), bucket.flat.dtype()));
+  const Tensor share =
+      core::mul(bucket.flat, Tensor::scalar(1.0 / group.size(), bucket.flat.dtype(), bucket.flat.device()));
   Tensor& sent = sent_[bucket.index] = share.to(wire_);
   if (const std::int64_t at = first_not_finite(sent); at >= 0)
     core::fail("comm hook {}: {}: a gradient of {:g}, divided by {} ranks, is too large for {}", name(), bucket.label,

@@ -231,7 +231,7 @@ void Reducer::rebuild_in_order_of_arrival() {
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
     return arrival(static_cast<std::size_t>(a)) < arrival(static_cast<std::size_t>(b));
   });
-  const core::Tensor of_rank_0 = core::Tensor::from(order);
+  const core::Tensor of_rank_0 = core::Tensor::from(order, core::kCpu);
   group_->broadcast(of_rank_0, 0, "order of arrival of gradients")->wait();
   const auto agreed = of_rank_0.to_vector<std::int64_t>();
   assign(std::vector<std::size_t>(agreed.begin(), agreed.end()));

@@ -57,7 +57,7 @@ void UnusedParameters::find(std::int64_t iteration, ProcessGroup& group) {
   }
   if (is_known) return;
   const std::vector<std::uint8_t> bits(used_.begin(), used_.end());
-  bitmap_ = Tensor::from(bits);
+  bitmap_ = Tensor::from(bits, core::kCpu);
   bitmap_work_ = group.all_reduce(
       bitmap_, {.op = ReduceOp::max, .label = fmt::format("used parameters of synced backward {}", iteration)});
 }

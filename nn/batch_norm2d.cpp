@@ -57,7 +57,7 @@ void BatchNorm2d::update_running_statistics(const autograd::BatchStatistics& bat
   const auto n = static_cast<double>(count);
   move(running_mean_, batch.mean, 1);
   move(running_var_, batch.variance, n / (n - 1));
-  num_batches_tracked_.mutable_data<std::int64_t>()[0] += 1;
+  core::accumulate(num_batches_tracked_, core::Tensor::scalar(1, core::DType::int64, num_batches_tracked_.device()));
 }
 
 }  // namespace tandem::nn

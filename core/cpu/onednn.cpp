@@ -113,7 +113,7 @@ void Operation::run(std::initializer_list<std::pair<int, const void*>> addresses
     if (address != nullptr) arguments.at(argument).set_data_handle(const_cast<void*>(address), stream());
   Tensor scratchpad;
   if (scratchpad_bytes > 0) {
-    scratchpad = Tensor::empty({static_cast<std::int64_t>(scratchpad_bytes)}, {.dtype = DType::uint8});
+    scratchpad = Tensor::empty({static_cast<std::int64_t>(scratchpad_bytes)}, {.dtype = DType::uint8, .device = kCpu});
     arguments.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchpad.mutable_raw_data(), stream());
   }
   primitive.execute(stream(), arguments);
@@ -137,7 +137,8 @@ Tensor packed_weights(const Tensor& weights, const MemoryDesc& plain, Operation&
     if (is_first_use) forms.push_back({version, weights.offset(), plain, packed, Tensor()});
   }
   // Outside the lock. Should another thread pack the same weights meanwhile, one of the two forms is forgotten.
-  Tensor memory = Tensor::empty({static_cast<std::int64_t>(packed.get_size())}, {.dtype = DType::uint8});
+  Tensor memory =
+      Tensor::empty({static_cast<std::int64_t>(packed.get_size())}, {.dtype = DType::uint8, .device = kCpu});
   packings.fetch_add(1, std::memory_order_relaxed);
   if (is_panels(packed)) {
     pack_panels(weights, reinterpret_cast<bfloat16*>(memory.mutable_raw_data()));

@@ -17,7 +17,7 @@ inline constexpr std::int64_t kRowsPerSum = 32;
 template <class C, class F>
 Tensor sum_in_row_chunks(std::int64_t rows, std::int64_t width, F&& f) {
   const std::int64_t chunks = (rows + kRowsPerSum - 1) / kRowsPerSum;
-  Tensor partial = Tensor::empty({chunks, width}, {.dtype = dtype_of<C>});
+  Tensor partial = Tensor::empty({chunks, width}, {.dtype = dtype_of<C>, .device = kCpu});
   C* sums = partial.mutable_data<C>();
   const std::int64_t grain = std::max<std::int64_t>(1, kGrain / (kRowsPerSum * std::max<std::int64_t>(1, width)));
   parallel_for(chunks, grain, [&](std::int64_t first, std::int64_t last) {
@@ -26,7 +26,7 @@ Tensor sum_in_row_chunks(std::int64_t rows, std::int64_t width, F&& f) {
       f(chunk * kRowsPerSum, std::min(rows, (chunk + 1) * kRowsPerSum), sums + chunk * width);
     }
   });
-  Tensor result = Tensor::zeros({width}, {.dtype = DType::float64});
+  Tensor result = Tensor::zeros({width}, {.dtype = DType::float64, .device = kCpu});
   double* totals = result.mutable_data<double>();
   parallel_for(width, std::max<std::int64_t>(64, kGrain / std::max<std::int64_t>(1, chunks)),
                [&](std::int64_t begin, std::int64_t end) {

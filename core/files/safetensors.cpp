@@ -71,7 +71,6 @@ void check_saveable(const std::filesystem::path& path, const StateDict& tensors)
     if (name == "__metadata__") reject("the format reserves the name");
     if (!names.insert(name).second) reject("the name is given twice");
     if (!tensor.defined()) reject("it is undefined");
-    if (tensor.device() != kCpu) reject("it is not on the CPU");
   }
 }
 
@@ -111,7 +110,7 @@ TensorMap load_safetensors(const std::filesystem::path& path, Metadata* metadata
   SafetensorsHeader header = parse_safetensors_header(path, text, file.size() - data_start);
   TensorMap tensors;
   for (const SafetensorsEntry& entry : header.entries) {
-    Tensor tensor = Tensor::empty(entry.shape, {.dtype = entry.dtype});
+    Tensor tensor = Tensor::empty(entry.shape, {.dtype = entry.dtype, .device = kCpu});
     file.read(data_start + entry.begin, tensor.mutable_raw_data(), tensor.bytes());
     if (entry.dtype == DType::boolean) check_booleans(file, entry, data_start + entry.begin, tensor);
     tensors.emplace(entry.name, std::move(tensor));
@@ -142,7 +141,7 @@ void save_safetensors(const std::filesystem::path& path, const StateDict& tensor
   file.write(&length, sizeof(length));
   file.write(text.data(), text.size());
   for (const auto& [name, tensor] : placed) {
-    const Tensor dense = tensor.contiguous();
+    const Tensor dense = tensor.to(kCpu).contiguous();
     file.write(dense.raw_data(), dense.bytes());
   }
   file.commit();

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <tuple>
 
 #include "tandem/core/random.h"
 #include "tandem/core/tensor.h"
@@ -26,11 +27,15 @@ struct AttentionOptions {
   /// dropout(P) of a contiguous P [N, heads, S, T] would do.
   double dropout_p = 0;
   PhiloxStream stream{};
+
+  static constexpr std::tuple kTensors{&AttentionOptions::mask};
 };
 
 struct AttentionForward {
   Tensor output;       ///< [N, S, D], contiguous
   Tensor log_sum_exp;  ///< [N, heads, S], of scale q k^T + mask; float64 for float64, else float32
+
+  static constexpr std::tuple kTensors{&AttentionForward::output, &AttentionForward::log_sum_exp};
 };
 
 /// q [N, S, D], k and v [N, T, D] of one floating dtype and any strides; parts of one product [N, S, 3 D] are read
@@ -41,6 +46,8 @@ AttentionForward attention(const Tensor& q, const Tensor& k, const Tensor& v, co
 
 struct AttentionGradients {
   Tensor q, k, v;  ///< contiguous
+
+  static constexpr std::tuple kTensors{&AttentionGradients::q, &AttentionGradients::k, &AttentionGradients::v};
 };
 
 /// With the same options. For each head, with P as above and D the dropout (0 or 1 / (1 - p) for each element):
@@ -48,13 +55,15 @@ struct AttentionGradients {
 AttentionGradients attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                                       const AttentionForward& forward, const AttentionOptions& options);
 
-namespace cpu {
+namespace kernels {
 // No size is 0. The last dimension of q, k, v is adjacent in memory; dy and results are contiguous. options.mask is
 // contiguous and bool, or undefined; options.scale is set.
+template <DeviceType>
 void attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                AttentionForward& result);
+template <DeviceType>
 void attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                         const AttentionForward& forward, const AttentionOptions& options, AttentionGradients& result);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -16,10 +16,12 @@ Tensor adaptive_avg_pool2d(const Tensor& x, std::array<std::int64_t, 2> output);
 /// The size of the output is dy's.
 Tensor adaptive_avg_pool2d_backward(const Tensor& dy, const Shape& input_shape);
 
-namespace cpu {
+namespace kernels {
 // All tensors of a call are dense and in the memory order `format`.
+template <DeviceType>
 void avg_pool2d(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output);
+template <DeviceType>
 void avg_pool2d_backward(const Tensor& dy, const PoolWindows& windows, MemoryFormat format, Tensor& dx);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

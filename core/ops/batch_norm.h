@@ -8,6 +8,8 @@
 // any number of threads.
 #pragma once
 
+#include <tuple>
+
 #include "tandem/core/tensor.h"
 
 namespace tandem::core {
@@ -76,20 +78,28 @@ struct BatchNormOperands {
   BatchNormLayout layout;
   Tensor mean, inv_std, weight, bias;
   bool relu = false;
+
+  static constexpr std::tuple kTensors{&BatchNormOperands::x, &BatchNormOperands::mean, &BatchNormOperands::inv_std,
+                                       &BatchNormOperands::weight, &BatchNormOperands::bias};
 };
 
-namespace cpu {
+namespace kernels {
+template <DeviceType>
 void batch_norm_statistics(const Tensor& x, const BatchNormLayout& layout, Tensor& mean, Tensor& variance);
+template <DeviceType>
 void batch_norm_inv_std(const Tensor& variance, double eps, Tensor& inv_std);
 /// residual may be undefined.
+template <DeviceType>
 void batch_norm_apply(const BatchNormOperands& given, const Tensor& residual, Tensor& output);
 /// `sums`, float64 [2, C]: sum dz and sum dz h; undefined: not wanted. `training`: dx takes them in.
 /// `output`, defined where there was a residual before a ReLU: dz is found by it, and stored. dz may be dy, and dx may
 /// be dy or dz.
+template <DeviceType>
 void batch_norm_backward(const BatchNormOperands& given, const Tensor& dy, const Tensor& output, bool training,
                          Tensor& sums, Tensor& dz, Tensor& dx);
 /// gradient [C], of any strides and floating dtype, = or += sum (float64 [C]).
+template <DeviceType>
 void batch_norm_parameter_gradient(const Tensor& sum, Tensor& gradient, bool accumulate);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

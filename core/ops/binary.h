@@ -34,11 +34,14 @@ void accumulate(Tensor& a, const Tensor& b);
 enum class BinaryOp : std::uint8_t { add, sub, mul, div, maximum, minimum };
 enum class CompareOp : std::uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
 
-namespace cpu {
+namespace kernels {
 // a and b broadcast to out. out may be a.
+template <DeviceType>
 void binary(BinaryOp op, const Tensor& a, const Tensor& b, Tensor& out);
+template <DeviceType>
 void compare(CompareOp op, const Tensor& a, const Tensor& b, Tensor& out);
+template <DeviceType>
 void accumulate(Tensor& a, const Tensor& b);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -59,13 +59,20 @@ struct ReorderStatistics {
 };
 ReorderStatistics reorder_statistics();
 
-namespace cpu {
+namespace kernels {
+template <DeviceType>
 void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options, Tensor& y);
+template <DeviceType>
 void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options, Tensor& dx);
+template <DeviceType>
 void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate,
                             const Conv2dOptions& options);
 /// dy and y channels-last, written to `masked` (which may be dy).
+template <DeviceType>
 void conv2d_relu_backward(const Tensor& dy, const Tensor& y, Tensor& masked, Tensor& dbias, bool accumulate);
+}  // namespace kernels
+
+namespace cpu {
 ReorderStatistics reorder_statistics();
 /// Channels-last, counted where it takes a copy.
 Tensor to_channels_last(const Tensor& x);

@@ -9,8 +9,9 @@ namespace tandem::core {
 /// memory.
 void copy(const Tensor& source, Tensor& destination);
 
-namespace cpu {
+namespace kernels {
+template <DeviceType>
 void copy(const Tensor& source, Tensor& destination);
-}
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 
 #include "tandem/core/tensor.h"
 
@@ -22,12 +23,17 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;
   Tensor class_weights = {};  ///< [C], or undefined
+
+  static constexpr std::tuple kTensors{&CrossEntropyOptions::class_weights};
 };
 
 struct CrossEntropyResult {
   Tensor loss;          ///< a scalar, or shaped as the target with Reduction::none; float32 for bfloat16 logits
   Tensor max, log_sum;  ///< of each position, dtype of the loss: q = (logits - max) - log_sum, for backward
   double total_weight = 0;
+
+  static constexpr std::tuple kTensors{&CrossEntropyResult::loss, &CrossEntropyResult::max,
+                                       &CrossEntropyResult::log_sum};
 };
 
 /// logits [N, C] and int64 target [N], or [N, C, d1, ...] and [N, d1, ...]. Where every target is ignored, the mean is
@@ -48,18 +54,21 @@ struct CrossEntropyLayout {
   std::int64_t outer, classes, inner;
 };
 
-namespace cpu {
+namespace kernels {
 // Targets are contiguous; weights are contiguous and of the compute type, or undefined; what is of each position is
 // contiguous.
 /// Checks the targets, which the other kernels take on trust.
+template <DeviceType>
 void cross_entropy_total_weight(const Tensor& target, std::int64_t classes, const CrossEntropyOptions& options,
                                 double& total_weight);
 /// Reduction::none: losses of all positions. Else their sum divided by `divisor`.
+template <DeviceType>
 void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLayout& layout,
                    const CrossEntropyOptions& options, double divisor, CrossEntropyResult& result);
+template <DeviceType>
 void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const CrossEntropyResult& forward,
                             const Tensor& target, const CrossEntropyLayout& layout, const CrossEntropyOptions& options,
                             double divisor, Tensor& dlogits);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -1,9 +1,12 @@
 // From an operator to its kernel: one explicit switch over the devices that this build has.
 //
-// An operator `foo` checks its arguments and allocates its results in core/ops/foo.cpp, then calls the kernel of the
-// same name in the device's namespace: cpu::foo, in core/ops/cpu/foo.cpp. To add a device is to add a case here and a
-// folder beside cpu/; an operator without a kernel for it is then an undefined symbol, found when the library is
-// linked, not when it runs.
+// An operator `foo` checks its arguments and allocates its results in core/ops/foo.cpp, then calls the kernel that its
+// header declares once for all devices, and each device's folder defines for it: kernels::foo<DeviceType::cpu> is in
+// core/ops/cpu/foo.cpp. To add a device is to add a case here and a folder beside cpu/; an operator without a kernel
+// for it is then an undefined symbol, found when the library is linked, not when it runs.
+//
+// All tensors of a call must be on one device. Host code never touches their memory: Tensor::data() is for the host's
+// own, and kernels alone compute elsewhere.
 //
 // What a library throws inside a kernel becomes an Error here, with the operator and what it was given.
 //
@@ -14,63 +17,62 @@
 
 #include <exception>
 #include <string>
+#include <type_traits>
 #include <utility>
 
+#include "tandem/core/guarded/call.h"
+#include "tandem/core/ops/operands.h"
 #include "tandem/core/recorder.h"
 #include "tandem/core/tensor.h"
 
 namespace tandem::core {
-
-/// Bytes that a kernel's argument has in memory, elements that are repeated with stride 0 once. 0 for all but tensors;
-/// where kernels take tensors in a struct, the operator has an overload for it.
-template <class T>
-double moved_bytes(const T& /*no tensor*/) {
-  return 0;
-}
-inline double moved_bytes(const Tensor& tensor) {
-  if (!tensor.defined()) return 0;
-  auto bytes = static_cast<double>(item_size(tensor.dtype()));
-  for (int d = 0; d < tensor.rank(); ++d)
-    if (tensor.strides()[d] != 0 || tensor.shape()[d] == 0) bytes *= static_cast<double>(tensor.shape()[d]);
-  return bytes;
-}
 
 template <class... Arguments>
 Cost cost_of_call(double flops, const Arguments&... arguments) {
   return {.flops = flops, .bytes = (moved_bytes(arguments) + ...)};
 }
 
-/// "float32 [2, 3]", with a comma in front if it is not the first; nothing for what is no tensor.
-template <class T>
-void append_operand(std::string& /*operands*/, const T& /*no tensor*/) {}
-void append_operand(std::string& operands, const Tensor& tensor);
-
 /// Throws Error for what kernel `op` threw: no memory, or a library's own words. The current exception, if it is an
 /// Error already.
 [[noreturn]] void fail_in_kernel(const char* op, const std::exception& failure, const std::string& operands);
+[[noreturn]] void fail_on_devices(const char* op, const std::string& operands);
+
+template <class... Arguments>
+std::string list_operands(bool with_devices, const Arguments&... arguments) {
+  std::string operands;
+  const auto append = [&](const Tensor& tensor) { append_operand(operands, tensor, with_devices); };
+  (for_each_tensor(arguments, append), ...);
+  return operands;
+}
+
+/// Calls kernel(device, arguments...), where `device` is a std::integral_constant, and cost_of(arguments...) if that is
+/// recorded.
+template <class CostOf, class Kernel, class... Arguments>
+void dispatch(const char* op, Device device, CostOf&& cost_of, Kernel&& kernel, Arguments&&... arguments) {
+  RecordScope scope(op);
+  if (scope.is_recording()) scope.add(cost_of(arguments...));
+  if (!(is_on(device, arguments) && ...)) fail_on_devices(op, list_operands(true, arguments...));
+  try {
+    constexpr std::integral_constant<DeviceType, DeviceType::cpu> kOnCpu;
+    switch (device.type) {
+      case DeviceType::cpu: return kernel(kOnCpu, arguments...);
+      case DeviceType::guarded: return guarded::call([&](auto&... lent) { kernel(kOnCpu, lent...); }, arguments...);
+      default: fail("{}: this build has no kernels for device {}", op, device.str());
+    }
+  } catch (const std::exception& failure) {
+    fail_in_kernel(op, failure, list_operands(false, arguments...));
+  }
+}
 
 }  // namespace tandem::core
 
-// `cost` is evaluated only where it is recorded; the kernel's arguments once, as parts of the event.
-#define TANDEM_DISPATCH_COST(op, where, cost, kernel, ...)                                                             \
-  do {                                                                                                                 \
-    ::tandem::core::RecordScope scope_of_dispatch(op);                                                                 \
-    [&](auto&&... arguments) {                                                                                         \
-      if (scope_of_dispatch.is_recording()) scope_of_dispatch.add(cost);                                               \
-      try {                                                                                                            \
-        switch ((where).type) {                                                                                        \
-          case ::tandem::core::DeviceType::cpu: cpu::kernel(::std::forward<decltype(arguments)>(arguments)...); break; \
-          default: ::tandem::core::fail("{}: this build has no kernels for device {}", op, (where).str());             \
-        }                                                                                                              \
-      } catch (const ::std::exception& failure) {                                                                      \
-        ::std::string operands;                                                                                        \
-        (::tandem::core::append_operand(operands, arguments), ...);                                                    \
-        ::tandem::core::fail_in_kernel(op, failure, operands);                                                         \
-      }                                                                                                                \
-    }(__VA_ARGS__);                                                                                                    \
-  } while (false)
+// `cost` is evaluated only where it is recorded, with the kernel's `arguments`, which are evaluated once.
+#define TANDEM_DISPATCH_COST(op, device, cost, kernel, ...)                                                       \
+  ::tandem::core::dispatch(                                                                                       \
+      op, device, [&](const auto&... arguments) -> ::tandem::core::Cost { return (void(arguments), ..., cost); }, \
+      [](auto on, auto&... arguments) { kernels::kernel<decltype(on)::value>(arguments...); }, __VA_ARGS__)
 
-#define TANDEM_DISPATCH_FLOPS(op, where, flops, kernel, ...) \
-  TANDEM_DISPATCH_COST(op, where, ::tandem::core::cost_of_call(flops, arguments...), kernel, __VA_ARGS__)
+#define TANDEM_DISPATCH_FLOPS(op, device, flops, kernel, ...) \
+  TANDEM_DISPATCH_COST(op, device, ::tandem::core::cost_of_call(flops, arguments...), kernel, __VA_ARGS__)
 
-#define TANDEM_DISPATCH(op, where, kernel, ...) TANDEM_DISPATCH_FLOPS(op, where, 0, kernel, __VA_ARGS__)
+#define TANDEM_DISPATCH(op, device, kernel, ...) TANDEM_DISPATCH_FLOPS(op, device, 0, kernel, __VA_ARGS__)

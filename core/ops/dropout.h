@@ -26,11 +26,13 @@ DropoutResult dropout(const Tensor& x, double p, const PhiloxStream& stream);
 /// it and it is laid out so: pass it with std::move.
 Tensor dropout_backward(Tensor dy, const Tensor& mask, double p);
 
-namespace cpu {
+namespace kernels {
 /// All of one dense memory order.
+template <DeviceType>
 void dropout(const Tensor& x, double p, const PhiloxStream& stream, Tensor& output, Tensor& mask);
 /// `dx` may be `dy`. dx and mask dense and laid out alike, dy with any strides.
+template <DeviceType>
 void dropout_backward(const Tensor& dy, const Tensor& mask, double p, Tensor& dx);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -5,6 +5,8 @@
 // Formulas and sources are those of core/ops/dropout.h and core/ops/layer_norm.h.
 #pragma once
 
+#include <tuple>
+
 #include "tandem/core/random.h"
 #include "tandem/core/tensor.h"
 
@@ -17,6 +19,10 @@ struct DropoutAddLayerNormForward {
   Tensor mask;  ///< uint8: 1 where the element of x was kept; undefined where p = 0
   Tensor mean;
   Tensor inv_std;
+
+  static constexpr std::tuple kTensors{&DropoutAddLayerNormForward::output, &DropoutAddLayerNormForward::sum,
+                                       &DropoutAddLayerNormForward::mask, &DropoutAddLayerNormForward::mean,
+                                       &DropoutAddLayerNormForward::inv_std};
 };
 
 /// x and residual [..., D] of one dtype; weight and bias [D] or undefined. Results are contiguous. Drops what
@@ -35,14 +41,16 @@ DropoutAddGradients dropout_add_layer_norm_backward(Tensor dy, const DropoutAddL
                                                     const Tensor& weight, double p, Tensor& dweight, Tensor& dbias,
                                                     bool accumulate);
 
-namespace cpu {
+namespace kernels {
 // Tensors contiguous, with at least one element; vectors of the compute type. An undefined mask: p = 0.
+template <DeviceType>
 void dropout_add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
                             double eps, double p, const PhiloxStream& stream, DropoutAddLayerNormForward& result);
 /// `dresidual` may be `dy`. With a mask.
+template <DeviceType>
 void dropout_add_layer_norm_backward(const Tensor& dy, const DropoutAddLayerNormForward& forward, const Tensor& weight,
                                      double p, Tensor& dx, Tensor& dresidual, Tensor& dweight, Tensor& dbias,
                                      bool accumulate);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

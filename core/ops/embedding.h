@@ -18,11 +18,13 @@ Tensor embedding(const Tensor& weight, const Tensor& indices);
 void embedding_backward(const Tensor& dy, const Tensor& indices, Tensor& dweight, bool accumulate,
                         std::int64_t padding_idx = -1);
 
-namespace cpu {
+namespace kernels {
 // indices and output or dy are contiguous; both check the indices.
+template <DeviceType>
 void embedding(const Tensor& weight, const Tensor& indices, Tensor& output);
 /// Adds to dweight; dy's sizes but the last count as one.
+template <DeviceType>
 void embedding_backward(const Tensor& dy, const Tensor& indices, Tensor& dweight, std::int64_t padding_idx);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -8,8 +8,9 @@ namespace tandem::core {
 /// Every element becomes `value`, converted to the tensor's dtype.
 void fill(Tensor& tensor, double value);
 
-namespace cpu {
+namespace kernels {
+template <DeviceType>
 void fill(Tensor& tensor, double value);
-}
+}  // namespace kernels
 
 }  // namespace tandem::core

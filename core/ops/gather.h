@@ -16,10 +16,12 @@ Tensor gather(const Tensor& x, int dim, const Tensor& index);
 /// bits for any number of threads.
 void scatter_add(Tensor& destination, int dim, const Tensor& index, const Tensor& source);
 
-namespace cpu {
+namespace kernels {
 /// Checks all of index.
+template <DeviceType>
 void gather(const Tensor& x, int dim, const Tensor& index, Tensor& output);
+template <DeviceType>
 void scatter_add(Tensor& destination, int dim, const Tensor& index, const Tensor& source);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

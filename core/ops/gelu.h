@@ -28,14 +28,18 @@ Tensor bias_gelu(const Tensor& x, const Tensor& bias, GeluApproximation approxim
 Tensor bias_gelu_backward(Tensor dy, const Tensor& x, const Tensor& bias, GeluApproximation approximation,
                           Tensor& dbias, bool accumulate);
 
-namespace cpu {
+namespace kernels {
+template <DeviceType>
 void gelu(const Tensor& x, GeluApproximation approximation, Tensor& y);
 /// `dx` may be `dy`.
+template <DeviceType>
 void gelu_backward(const Tensor& dy, const Tensor& x, GeluApproximation approximation, Tensor& dx);
 // x, dy, y, dx contiguous with at least one element; bias contiguous and of the compute type.
+template <DeviceType>
 void bias_gelu(const Tensor& x, const Tensor& bias, GeluApproximation approximation, Tensor& y);
+template <DeviceType>
 void bias_gelu_backward(const Tensor& dy, const Tensor& x, const Tensor& bias, GeluApproximation approximation,
                         Tensor& dx, Tensor& dbias, bool accumulate);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -4,7 +4,8 @@
 //
 // Source: Ba, Kiros and Hinton, "Layer normalization", 2016; biased variance, as there and in PyTorch. Mean and
 // variance are taken in two passes over a row, so they are sound for means far from 0, and y of a constant row is the
-// bias exactly. Deviations beyond 1.8e19 (float64: 1.3e154) have squares that overflow: inv_std is 0 then, as in PyTorch.
+// bias exactly. Deviations beyond 1.8e19 (float64: 1.3e154) have squares that overflow: inv_std is 0 then, as in
+// PyTorch.
 #pragma once
 
 #include "tandem/core/tensor.h"
@@ -40,14 +41,16 @@ Tensor row_vector(const Tensor& vector, double otherwise, const Tensor& x);
 /// Room for mean or inv_std: zeros, which is what rows without elements have.
 Tensor row_statistics(const Tensor& x);
 
-namespace cpu {
+namespace kernels {
 // x, dy, outputs: contiguous, with at least one element. Vectors are contiguous and of the compute type; dweight and
 // dbias are as above.
+template <DeviceType>
 void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& output, Tensor& mean,
                 Tensor& inv_std);
 /// `dx` may be `dy`.
+template <DeviceType>
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
                          const Tensor& inv_std, Tensor& dx, Tensor& dweight, Tensor& dbias, bool accumulate);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -22,12 +22,16 @@ void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, 
 /// The same bits for any number of threads.
 void linear_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate);
 
-namespace cpu {
+namespace kernels {
 // x and dy are [rows, in] and [rows, out] here.
+template <DeviceType>
 void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y);
+template <DeviceType>
 void linear_backward_input(const Tensor& dy, const Tensor& weight, Tensor& dx);
+template <DeviceType>
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate);
+template <DeviceType>
 void linear_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -14,9 +14,10 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 /// written in place). For bfloat16 operands `out` may also be float32. It must not overlap the operands.
 void matmul_into(const Tensor& a, const Tensor& b, Tensor& out, bool accumulate);
 
-namespace cpu {
+namespace kernels {
 /// Batch dimensions of a and b are already those of out (stride 0 where broadcast).
+template <DeviceType>
 void matmul(const Tensor& a, const Tensor& b, Tensor& out, bool accumulate);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -24,11 +24,13 @@ MaxPool2dResult adaptive_max_pool2d(const Tensor& x, std::array<std::int64_t, 2>
 /// The size of the output is dy's.
 Tensor adaptive_max_pool2d_backward(const Tensor& dy, const Tensor& indices, const Shape& input_shape);
 
-namespace cpu {
+namespace kernels {
 // All tensors of a call are dense and in the memory order `format`.
+template <DeviceType>
 void max_pool2d(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output, Tensor& indices);
+template <DeviceType>
 void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const PoolWindows& windows, MemoryFormat format,
                          Tensor& dx);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -46,13 +46,16 @@ ValuesAndIndices min(const Tensor& x, int dim, bool keepdim = false);
 /// The indices of max, without `dim`.
 Tensor argmax(const Tensor& x, int dim);
 
-namespace cpu {
+namespace kernels {
 // out has x's rank, with size 1 in the dimensions that are summed, and is contiguous; the sums are divided by
 // `divisor`.
+template <DeviceType>
 void sum(const Tensor& x, double divisor, Tensor& out);
+template <DeviceType>
 void sum_of_squares(const Tensor& x, double* out);
 // values and indices have x's rank, with size 1 in dimension `dim`.
+template <DeviceType>
 void extreme(const Tensor& x, int dim, bool largest, Tensor& values, Tensor& indices);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -19,12 +19,16 @@ Tensor log_softmax(const Tensor& x, int dim);
 Tensor softmax_backward(const Tensor& dy, const Tensor& y, int dim);
 Tensor log_softmax_backward(const Tensor& dy, const Tensor& y, int dim);
 
-namespace cpu {
+namespace kernels {
 // All tensors of one call are dense, of one memory order, and not empty.
+template <DeviceType>
 void softmax(const Tensor& x, int dim, Tensor& y);
+template <DeviceType>
 void log_softmax(const Tensor& x, int dim, Tensor& y);
+template <DeviceType>
 void softmax_backward(const Tensor& dy, const Tensor& y, int dim, Tensor& dx);
+template <DeviceType>
 void log_softmax_backward(const Tensor& dy, const Tensor& y, int dim, Tensor& dx);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

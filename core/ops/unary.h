@@ -51,16 +51,23 @@ Tensor clamp_backward(Tensor dy, const Tensor& x, double low, double high);
 enum class UnaryOp : std::uint8_t { neg, abs, sign, exp, log, sqrt, reciprocal, square, relu, sigmoid, tanh };
 enum class ScalarOp : std::uint8_t { add, mul, pow };
 
-namespace cpu {
+namespace kernels {
 // x and y may be the same tensor.
+template <DeviceType>
 void unary(UnaryOp op, const Tensor& x, Tensor& y);
+template <DeviceType>
 void scalar(ScalarOp op, const Tensor& x, double value, Tensor& y);
+template <DeviceType>
 void clamp(const Tensor& x, double low, double high, Tensor& y);
 // dx may be dy.
+template <DeviceType>
 void relu_backward(const Tensor& dy, const Tensor& y, Tensor& dx);
+template <DeviceType>
 void sigmoid_backward(const Tensor& dy, const Tensor& y, Tensor& dx);
+template <DeviceType>
 void tanh_backward(const Tensor& dy, const Tensor& y, Tensor& dx);
+template <DeviceType>
 void clamp_backward(const Tensor& dy, const Tensor& x, double low, double high, Tensor& dx);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -9,8 +9,9 @@ namespace tandem::core {
 /// is laid out as the first of a, b, condition that has the full shape and is dense, else contiguous.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
-namespace cpu {
+namespace kernels {
+template <DeviceType>
 void where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out);
-}
+}  // namespace kernels
 
 }  // namespace tandem::core

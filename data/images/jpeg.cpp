@@ -140,8 +140,8 @@ void cmyk_to_rgb(std::uint8_t* pixels, std::int64_t count) {
 core::Tensor decode_jpeg(std::string_view bytes, const std::filesystem::path& path) {
   Decoder decoder(bytes, path);
   decoder.read_header();
-  core::Tensor image =
-      core::Tensor::empty({decoder.height(), decoder.width(), kPixelBytes}, {.dtype = core::DType::uint8});
+  core::Tensor image = core::Tensor::empty({decoder.height(), decoder.width(), kPixelBytes},
+                                           {.dtype = core::DType::uint8, .device = core::kCpu});
   auto* pixels = image.mutable_data<std::uint8_t>();
   decoder.read_pixels(pixels);
   if (decoder.components() == 4) cmyk_to_rgb(pixels, decoder.height() * decoder.width());

@@ -101,8 +101,8 @@ class Decoder {
 core::Tensor decode_png(std::string_view bytes, const std::filesystem::path& path) {
   Decoder decoder(bytes, path);
   decoder.read_header();
-  core::Tensor image =
-      core::Tensor::empty({decoder.height(), decoder.width(), kPixelBytes}, {.dtype = core::DType::uint8});
+  core::Tensor image = core::Tensor::empty({decoder.height(), decoder.width(), kPixelBytes},
+                                           {.dtype = core::DType::uint8, .device = core::kCpu});
   decoder.read_pixels(image.mutable_data<std::uint8_t>());
   return image;
 }

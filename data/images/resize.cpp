@@ -123,12 +123,14 @@ Tensor resize(const Tensor& image, const Framing& framing) {
   const Axis down(from.height, framing.height, part.top, part.height);
   const std::int64_t row_bytes = part.width * kPixelBytes, image_row_bytes = image.size(1) * kPixelBytes;
 
-  Tensor narrow = Tensor::empty({down.end() - down.begin(), part.width, kPixelBytes}, {.dtype = core::DType::uint8});
+  Tensor narrow = Tensor::empty({down.end() - down.begin(), part.width, kPixelBytes},
+                                {.dtype = core::DType::uint8, .device = core::kCpu});
   auto* narrow_rows = narrow.mutable_data<std::uint8_t>();
   const std::uint8_t* corner = image.data<std::uint8_t>() + from.top * image_row_bytes + from.left * kPixelBytes;
   resize_rows(corner + down.begin() * image_row_bytes, narrow.size(0), image_row_bytes, across, narrow_rows);
 
-  Tensor result = Tensor::empty({part.height, part.width, kPixelBytes}, {.dtype = core::DType::uint8});
+  Tensor result =
+      Tensor::empty({part.height, part.width, kPixelBytes}, {.dtype = core::DType::uint8, .device = core::kCpu});
   auto* out = result.mutable_data<std::uint8_t>();
   std::vector<std::int32_t> sums(static_cast<std::size_t>(row_bytes));
   for (std::int64_t y = 0; y < part.height; ++y) {

@@ -102,7 +102,7 @@ Batch MaskedLmDataset::read_batch(std::span<const std::int64_t> indices, const E
   const auto rows = static_cast<std::int64_t>(indices.size());
   const std::int64_t length = options_.seq_length;
   const auto integers = [](const core::Shape& shape) {
-    return core::Tensor::empty(shape, {.dtype = core::DType::int64});
+    return core::Tensor::empty(shape, {.dtype = core::DType::int64, .device = core::kCpu});
   };
   Batch batch;
   batch.input = integers({rows, length});

@@ -63,7 +63,7 @@ void SyntheticText::write_row(std::int64_t index, const Row& row) const {
 
 Batch SyntheticText::read_batch(std::span<const std::int64_t> indices, const EpochContext&) const {
   const core::Shape shape{static_cast<std::int64_t>(indices.size()), options_.seq_length};
-  const core::TensorOptions int64{.dtype = core::DType::int64};
+  const core::TensorOptions int64{.dtype = core::DType::int64, .device = core::kCpu};
   Batch batch{.input = core::Tensor::empty(shape, int64),
               .target = core::Tensor::empty(shape, int64),
               .attention_mask = core::Tensor::full(shape, 1, int64),

@@ -28,7 +28,7 @@ TextLines::TextLines(const std::vector<std::string>& lines, const std::vector<st
 Batch TextLines::read_batch(std::span<const std::int64_t> indices, const EpochContext&) const {
   const auto rows = static_cast<std::int64_t>(indices.size());
   const auto filled = [](const core::Shape& shape, std::int64_t value) {
-    return core::Tensor::full(shape, static_cast<double>(value), {.dtype = core::DType::int64});
+    return core::Tensor::full(shape, static_cast<double>(value), {.dtype = core::DType::int64, .device = core::kCpu});
   };
   Batch batch;
   batch.input = filled({rows, length_}, special_.pad);

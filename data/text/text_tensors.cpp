@@ -72,7 +72,7 @@ class Reader {
 core::Tensor take_rows(const core::Tensor& from, std::span<const std::int64_t> indices) {
   core::Shape shape = from.shape();
   shape[0] = static_cast<std::int64_t>(indices.size());
-  core::Tensor rows = core::Tensor::empty(shape, {.dtype = core::DType::int64});
+  core::Tensor rows = core::Tensor::empty(shape, {.dtype = core::DType::int64, .device = core::kCpu});
   if (rows.numel() == 0) return rows;
   const std::int64_t width = rows.numel() / shape[0];
   std::int64_t* out = rows.mutable_data<std::int64_t>();
@@ -96,12 +96,14 @@ TextTensors::TextTensors(const std::filesystem::path& path) {
     labels_ = file.take_like(input_ids_, "labels");
     vocabulary_size_ = std::max(vocabulary_size_, file.check("labels", labels_, kMost, true));
   }
-  attention_mask_ = file.has("attention_mask")
-                        ? file.take_like(input_ids_, "attention_mask")
-                        : core::Tensor::full(input_ids_.shape(), 1, {.dtype = core::DType::int64});
+  attention_mask_ =
+      file.has("attention_mask")
+          ? file.take_like(input_ids_, "attention_mask")
+          : core::Tensor::full(input_ids_.shape(), 1, {.dtype = core::DType::int64, .device = core::kCpu});
   file.check("attention_mask", attention_mask_, 1);
-  token_type_ids_ = file.has("token_type_ids") ? file.take_like(input_ids_, "token_type_ids")
-                                               : core::Tensor::zeros(input_ids_.shape(), {.dtype = core::DType::int64});
+  token_type_ids_ = file.has("token_type_ids")
+                        ? file.take_like(input_ids_, "token_type_ids")
+                        : core::Tensor::zeros(input_ids_.shape(), {.dtype = core::DType::int64, .device = core::kCpu});
   token_types_ = file.check("token_type_ids", token_type_ids_, kMost);
   if (!file.has("next_sentence_label")) return;
   next_sentence_ = file.take_rows_of(input_ids_, "next_sentence_label");

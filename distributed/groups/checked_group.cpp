@@ -125,8 +125,8 @@ class CheckedGroup final : public ProcessGroup {
     const std::string title = fmt::format("collective {} of {}", issued.sequence, name());
     const std::string text = describe(issued.collective);
     const std::string label = fmt::format("comparing {}: {}", title, text);
-    const Tensor marks = Tensor::empty({size(), 1}, {.dtype = DType::int64});
-    const Tensor own = Tensor::from(std::vector{fingerprint(text)});
+    const Tensor marks = Tensor::empty({size(), 1}, {.dtype = DType::int64, .device = core::kCpu});
+    const Tensor own = Tensor::from(std::vector{fingerprint(text)}, core::kCpu);
     issue([&] { return groups_.comparisons->all_gather(own, marks, label); })->wait();
     const auto values = marks.to_vector<std::int64_t>();
     const auto other = std::find_if(values.begin(), values.end(), [&](auto mark) { return mark != values.front(); });
@@ -140,9 +140,11 @@ class CheckedGroup final : public ProcessGroup {
   /// Each rank's text.
   std::vector<std::string> gather(const std::string& text, const std::string& label) {
     const std::string own = one_line(text, kTextBytes - 3);  // it adds "..."
-    Tensor bytes = Tensor::zeros({static_cast<std::int64_t>(kTextBytes)}, {.dtype = DType::uint8});
+    Tensor bytes =
+        Tensor::zeros({static_cast<std::int64_t>(kTextBytes)}, {.dtype = DType::uint8, .device = core::kCpu});
     std::memcpy(bytes.mutable_raw_data(), own.data(), own.size());
-    const Tensor all = Tensor::empty({size(), static_cast<std::int64_t>(kTextBytes)}, {.dtype = DType::uint8});
+    const Tensor all =
+        Tensor::empty({size(), static_cast<std::int64_t>(kTextBytes)}, {.dtype = DType::uint8, .device = core::kCpu});
     issue([&] { return groups_.comparisons->all_gather(bytes, all, label); })->wait();
     std::vector<std::string> texts;
     for (int rank = 0; rank < size(); ++rank) {

@@ -26,10 +26,10 @@ struct Step {
 template <class Loss>
 Step step(nn::Module& model, Loss&& loss) {
   Step step;
-  const auto statistics = [] { return core::cpu_allocator().statistics(); };
+  const auto statistics = [] { return core::allocator(core::kCpu).statistics(); };
   model.zero_grad();
   const std::size_t before = statistics().in_use;
-  core::cpu_allocator().reset_peak();
+  core::allocator(core::kCpu).reset_peak();
   const Variable root = loss();
   step.saved = statistics().in_use - before;
   root.backward();

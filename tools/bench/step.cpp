@@ -54,12 +54,12 @@ class Resources {
  public:
   Resources() : start_rss_(peak_resident_bytes()) {}
   void begin() {
-    allocator_ = core::cpu_allocator().statistics();
+    allocator_ = core::allocator(core::kCpu).statistics();
     reorders_ = core::reorder_statistics();
   }
 
   void report(const StepSettings& settings, Json& json) const {
-    const core::AllocatorStatistics now = core::cpu_allocator().statistics();
+    const core::AllocatorStatistics now = core::allocator(core::kCpu).statistics();
     const auto steps = static_cast<double>(settings.steps + settings.warmup);
     const double allocations = static_cast<double>(now.allocations - allocator_.allocations) / steps;
     const double fresh = allocations - static_cast<double>(now.hits - allocator_.hits) / steps;
@@ -104,7 +104,7 @@ void run_step(const StepSettings& settings) {
   print_start(settings, step.workload());
   resources.begin();
   step.run(settings.warmup, nullptr);
-  core::cpu_allocator().reset_peak();
+  core::allocator(core::kCpu).reset_peak();
   StepTimes times;
   step.run(settings.steps, &times);
 

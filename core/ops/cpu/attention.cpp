@@ -4,7 +4,8 @@
 
 #include "tandem/core/ops/cpu/dropout.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // Scores of a block: half of a typical second-level cache, but never fewer rows than a tile has.
@@ -117,9 +118,10 @@ class ForwardOfHeads {
 
 }  // namespace
 
-void attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
-               AttentionForward& result) {
+template <>
+void attention<DeviceType::cpu>(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                                AttentionForward& result) {
   visit_floating("attention", q.dtype(), [&]<class T>() { ForwardOfHeads<T>(q, k, v, options, result).run(); });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -32,7 +32,7 @@ template <class C>
 class Scratch {
  public:
   explicit Scratch(std::int64_t n)
-      : memory_(Tensor::empty({n * static_cast<std::int64_t>(sizeof(C))}, {.dtype = DType::uint8})),
+      : memory_(Tensor::empty({n * static_cast<std::int64_t>(sizeof(C))}, {.dtype = DType::uint8, .device = kCpu})),
         data_(reinterpret_cast<C*>(memory_.mutable_raw_data())) {}
   operator C*() const { return data_; }
 

@@ -3,7 +3,8 @@
 #include "tandem/core/ops/cpu/attention.h"
 #include "tandem/core/ops/cpu/dropout.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 constexpr std::int64_t kQueryRows = 64, kPlaces = 128;
@@ -177,10 +178,12 @@ class BackwardOfHeads {
 
 }  // namespace
 
-void attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const AttentionForward& forward, const AttentionOptions& options, AttentionGradients& result) {
+template <>
+void attention_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                                         const AttentionForward& forward, const AttentionOptions& options,
+                                         AttentionGradients& result) {
   visit_floating("attention_backward", q.dtype(),
                  [&]<class T>() { BackwardOfHeads<T>(dy, q, k, v, forward, options, result).run(); });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

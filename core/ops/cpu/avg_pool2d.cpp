@@ -2,7 +2,8 @@
 
 #include "tandem/core/ops/cpu/pool_planes.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // Sum of n adjacent values, in lanes: neither one long chain nor one value at a time.
@@ -41,7 +42,8 @@ void window_mean(const PoolWindows& windows, const PoolSpan& rows, const PoolSpa
 
 }  // namespace
 
-void avg_pool2d(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output) {
+template <>
+void avg_pool2d<DeviceType::cpu>(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output) {
   const Planes planes = planes_of(x.shape(), format);
   const std::int64_t oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   visit_floating("avg_pool2d", x.dtype(), [&]<class T>() {
@@ -67,7 +69,9 @@ void avg_pool2d(const Tensor& x, const PoolWindows& windows, MemoryFormat format
   });
 }
 
-void avg_pool2d_backward(const Tensor& dy, const PoolWindows& windows, MemoryFormat format, Tensor& dx) {
+template <>
+void avg_pool2d_backward<DeviceType::cpu>(const Tensor& dy, const PoolWindows& windows, MemoryFormat format,
+                                          Tensor& dx) {
   const Planes planes = planes_of(dx.shape(), format);
   const std::int64_t oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   visit_floating("avg_pool2d_backward", dy.dtype(), [&]<class T>() {
@@ -101,4 +105,4 @@ void avg_pool2d_backward(const Tensor& dy, const PoolWindows& windows, MemoryFor
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -6,7 +6,8 @@
 
 #include "tandem/core/ops/cpu/batch_norm_walk.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // Count, mean and sum of squared deviations. Source for add(): Chan, Golub, LeVeque, "Updating formulae and a pairwise
@@ -132,7 +133,9 @@ void apply(const BatchNormOperands& given, const T* residual, T* out) {
 
 }  // namespace
 
-void batch_norm_statistics(const Tensor& x, const BatchNormLayout& layout, Tensor& mean, Tensor& variance) {
+template <>
+void batch_norm_statistics<DeviceType::cpu>(const Tensor& x, const BatchNormLayout& layout, Tensor& mean,
+                                            Tensor& variance) {
   visit_floating("batch_norm", x.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const T* in = x.data<T>();
@@ -161,7 +164,8 @@ void batch_norm_statistics(const Tensor& x, const BatchNormLayout& layout, Tenso
   });
 }
 
-void batch_norm_inv_std(const Tensor& variance, double eps, Tensor& inv_std) {
+template <>
+void batch_norm_inv_std<DeviceType::cpu>(const Tensor& variance, double eps, Tensor& inv_std) {
   visit_floating("batch_norm", variance.dtype(), [&]<class T>() {
     const T* in = variance.data<T>();
     T* out = inv_std.mutable_data<T>();
@@ -171,7 +175,8 @@ void batch_norm_inv_std(const Tensor& variance, double eps, Tensor& inv_std) {
   });
 }
 
-void batch_norm_apply(const BatchNormOperands& given, const Tensor& residual, Tensor& output) {
+template <>
+void batch_norm_apply<DeviceType::cpu>(const BatchNormOperands& given, const Tensor& residual, Tensor& output) {
   visit_floating("batch_norm", given.x.dtype(), [&]<class T>() {
     const T* added = residual.defined() ? residual.data<T>() : nullptr;
     T* out = output.mutable_data<T>();
@@ -183,4 +188,4 @@ void batch_norm_apply(const BatchNormOperands& given, const Tensor& residual, Te
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

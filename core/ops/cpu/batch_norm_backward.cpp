@@ -5,7 +5,8 @@
 #include "tandem/core/cpu/row_sums.h"
 #include "tandem/core/ops/cpu/batch_norm_walk.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // How dz = dy [y > 0] is found.
@@ -189,8 +190,9 @@ void run(const BatchNormOperands& given, const Memory<T>& memory, bool training,
 
 }  // namespace
 
-void batch_norm_backward(const BatchNormOperands& given, const Tensor& dy, const Tensor& output, bool training,
-                         Tensor& sums, Tensor& dz, Tensor& dx) {
+template <>
+void batch_norm_backward<DeviceType::cpu>(const BatchNormOperands& given, const Tensor& dy, const Tensor& output,
+                                          bool training, Tensor& sums, Tensor& dz, Tensor& dx) {
   double* to_sums = sums.defined() ? sums.mutable_data<double>() : nullptr;
   visit_floating("batch_norm_backward", dy.dtype(), [&]<class T>() {
     T* out = dx.mutable_data<T>();
@@ -207,8 +209,9 @@ void batch_norm_backward(const BatchNormOperands& given, const Tensor& dy, const
   });
 }
 
-void batch_norm_parameter_gradient(const Tensor& sum, Tensor& gradient, bool accumulate) {
+template <>
+void batch_norm_parameter_gradient<DeviceType::cpu>(const Tensor& sum, Tensor& gradient, bool accumulate) {
   store_sums(sum.data<double>(), gradient, accumulate);
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

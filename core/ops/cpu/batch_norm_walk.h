@@ -71,7 +71,7 @@ void for_each_plane(const BatchNormLayout& layout, F&& f) {
 /// Room for two sums per chunk of rows and channel.
 template <class C>
 Tensor scratch_for(const BatchNormLayout& layout) {
-  return Tensor::empty({chunks_of(layout), 2, layout.channels}, {.dtype = dtype_of<C>});
+  return Tensor::empty({chunks_of(layout), 2, layout.channels}, {.dtype = dtype_of<C>, .device = kCpu});
 }
 
 /// Rows that sums are taken of together: a sum is loaded and stored once for all of them.

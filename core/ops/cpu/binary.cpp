@@ -6,7 +6,8 @@
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/broadcast.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // Signed overflow is undefined in C++; in the unsigned type it wraps around.
@@ -114,7 +115,8 @@ void check_divisor(const Tensor& b) {
 
 }  // namespace
 
-void binary(BinaryOp op, const Tensor& a, const Tensor& b, Tensor& out) {
+template <>
+void binary<DeviceType::cpu>(BinaryOp op, const Tensor& a, const Tensor& b, Tensor& out) {
   visit_arithmetic(a.dtype(), [&]<class T>() {
     switch (op) {
       case BinaryOp::add: return zip<T, T>(a, b, out, kAdd);
@@ -129,7 +131,8 @@ void binary(BinaryOp op, const Tensor& a, const Tensor& b, Tensor& out) {
   });
 }
 
-void compare(CompareOp op, const Tensor& a, const Tensor& b, Tensor& out) {
+template <>
+void compare<DeviceType::cpu>(CompareOp op, const Tensor& a, const Tensor& b, Tensor& out) {
   visit_all(a.dtype(), [&]<class T>() {
     switch (op) {
       case CompareOp::equal: return zip<T, bool>(a, b, out, [](auto x, auto y) { return x == y; });
@@ -142,8 +145,9 @@ void compare(CompareOp op, const Tensor& a, const Tensor& b, Tensor& out) {
   });
 }
 
-void accumulate(Tensor& a, const Tensor& b) {
+template <>
+void accumulate<DeviceType::cpu>(Tensor& a, const Tensor& b) {
   visit_arithmetic(a.dtype(), [&]<class T>() { zip<T, T>(a, b, a, kAdd); });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

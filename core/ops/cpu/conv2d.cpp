@@ -13,7 +13,8 @@
 #include "tandem/core/ops/unary.h"
 #include "tandem/core/traffic.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 std::atomic<std::uint64_t> activation_reorders{0};
@@ -57,12 +58,13 @@ void convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   if (suits_onednn(x.dtype(), x.shape(), weight.shape())) {
     if (x.dtype() == DType::float32 && is_pointwise(weight.shape(), options) && has_few_pixels(y.shape())) {
       Tensor pixels = pixels_of(y);
-      return cpu::linear(pixels_of(x), matrix_of_weights(weight), bias, pixels);
+      return linear<DeviceType::cpu>(pixels_of(x), matrix_of_weights(weight), bias, pixels);
     }
     if (onednn::run_conv2d(x, weight, bias, options, y)) return;
   }
   if (x.dtype() != DType::bfloat16) return unfold_conv2d(x, weight.contiguous(), bias, options, y);
-  Tensor wide = Tensor::empty(y.shape(), {.dtype = DType::float32, .format = MemoryFormat::channels_last});
+  Tensor wide =
+      Tensor::empty(y.shape(), {.dtype = DType::float32, .device = kCpu, .format = MemoryFormat::channels_last});
   unfold_conv2d(as_computed(x), as_computed(weight).contiguous(), as_computed(bias), options, wide);
   y.copy_from(wide);
 }
@@ -74,7 +76,7 @@ void store(const Tensor& sums, Tensor& gradient, bool accumulate) {
 
 Tensor sums_for(const Tensor& gradient) {
   const DType dtype = gradient.dtype() == DType::float64 ? DType::float64 : DType::float32;
-  return Tensor::empty(gradient.shape(), {.dtype = dtype});
+  return Tensor::empty(gradient.shape(), {.dtype = dtype, .device = kCpu});
 }
 
 void gradient_of_seen_taps(const Tensor& dy, TrimmedConv2d given, bool accumulate) {
@@ -82,7 +84,7 @@ void gradient_of_seen_taps(const Tensor& dy, TrimmedConv2d given, bool accumulat
   if (suits_onednn(x.dtype(), x.shape(), dweight.shape())) {
     if (multiplies_for_weight(x.dtype(), dy.shape(), dweight.shape(), options)) {
       Tensor matrix = matrix_of_weights(dweight);
-      return cpu::linear_backward_weight(pixels_of(dy), pixels_of(x), matrix, accumulate);
+      return linear_backward_weight<DeviceType::cpu>(pixels_of(dy), pixels_of(x), matrix, accumulate);
     }
     if (!onednn::is_describable(dweight)) {
       Tensor sums = sums_for(dweight);
@@ -132,38 +134,45 @@ Tensor to_channels_last(const Tensor& x) {
   return x.contiguous(MemoryFormat::channels_last);
 }
 
-void conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options, Tensor& y) {
+template <>
+void conv2d<DeviceType::cpu>(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options,
+                             Tensor& y) {
   convolve(to_channels_last(x), weight, bias, options, y);
   // Not fused into the convolution: oneDNN's ReLU makes 0 of NaN, which would hide that a training has diverged.
-  if (options.activation == Activation::relu) cpu::unary(UnaryOp::relu, y, y);
+  if (options.activation == Activation::relu) unary<DeviceType::cpu>(UnaryOp::relu, y, y);
 }
 
-void conv2d_backward_input(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options, Tensor& dx) {
+template <>
+void conv2d_backward_input<DeviceType::cpu>(const Tensor& dy, const Tensor& weight, const Conv2dOptions& options,
+                                            Tensor& dx) {
   const Tensor diff = to_channels_last(dy);
   if (suits_onednn(dy.dtype(), dx.shape(), weight.shape()) && !has_few_channels(dy.dtype(), dx.shape(), options) &&
       onednn::run_conv2d_backward_input(diff, weight, options, dx))
     return;
   if (dy.dtype() != DType::bfloat16) return unfold_conv2d_backward_input(diff, weight.contiguous(), options, dx);
-  Tensor wide = Tensor::empty(dx.shape(), {.dtype = DType::float32, .format = MemoryFormat::channels_last});
+  Tensor wide =
+      Tensor::empty(dx.shape(), {.dtype = DType::float32, .device = kCpu, .format = MemoryFormat::channels_last});
   unfold_conv2d_backward_input(as_computed(diff), as_computed(weight).contiguous(), options, wide);
   dx.copy_from(wide);
 }
 
-void conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate,
-                            const Conv2dOptions& options) {
+template <>
+void conv2d_backward_weight<DeviceType::cpu>(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate,
+                                             const Conv2dOptions& options) {
   const TrimmedConv2d trimmed = trim_conv2d(to_channels_last(x), dy.shape(), dweight, options);
   if (trimmed.dweight.numel() < dweight.numel() && !accumulate) dweight.fill(0);
   if (trimmed.dweight.numel() > 0) gradient_of_seen_taps(to_channels_last(dy), trimmed, accumulate);
 }
 
-void conv2d_relu_backward(const Tensor& dy_given, const Tensor& y_given, Tensor& masked, Tensor& dbias,
-                          bool accumulate) {
+template <>
+void conv2d_relu_backward<DeviceType::cpu>(const Tensor& dy_given, const Tensor& y_given, Tensor& masked, Tensor& dbias,
+                                           bool accumulate) {
   const Tensor dy = to_channels_last(dy_given), y = to_channels_last(y_given);
   visit_floating("conv2d_relu_backward", dy.dtype(), [&]<class T>() {
     using Sum = compute_t<T>;
     const std::int64_t channels = dy.shape()[1], pixels = dy.numel() / channels;
     const std::int64_t size = std::max<std::int64_t>(128, (pixels + 511) / 512), chunks = (pixels + size - 1) / size;
-    Tensor partial = Tensor::empty({chunks, channels}, {.dtype = dtype_of<Sum>});
+    Tensor partial = Tensor::empty({chunks, channels}, {.dtype = dtype_of<Sum>, .device = kCpu});
     Sum* sums = partial.mutable_data<Sum>();
     T* to = masked.mutable_data<T>();
     const T *from = dy.data<T>(), *result = y.data<T>();
@@ -187,4 +196,4 @@ void conv2d_relu_backward(const Tensor& dy_given, const Tensor& y_given, Tensor&
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

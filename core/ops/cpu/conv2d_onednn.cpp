@@ -181,7 +181,8 @@ bool run_conv2d_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweig
   const Problem problem{x.shape(), dweight.shape(), dy.shape(), options, dy.dtype()};
   Operation& operation = cache.get(problem.key(), [&] { return make_backward_weight(problem); });
   if (!operation.usable) return false;
-  Tensor packed = Tensor::empty({static_cast<std::int64_t>(operation.weights.get_size())}, {.dtype = DType::uint8});
+  Tensor packed =
+      Tensor::empty({static_cast<std::int64_t>(operation.weights.get_size())}, {.dtype = DType::uint8, .device = kCpu});
   operation.run({{DNNL_ARG_SRC, x.raw_data()},
                  {DNNL_ARG_DIFF_DST, dy.raw_data()},
                  {DNNL_ARG_DIFF_WEIGHTS, packed.mutable_raw_data()}});

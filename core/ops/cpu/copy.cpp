@@ -5,7 +5,8 @@
 
 #include "tandem/core/cpu/strided.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 template <class To, class From>
@@ -43,7 +44,8 @@ CopyRun copy_run_of(DType to, DType from) {
 
 }  // namespace
 
-void copy(const Tensor& source, Tensor& destination) {
+template <>
+void copy<DeviceType::cpu>(const Tensor& source, Tensor& destination) {
   const auto plan = make_plan<2>(source.shape(), {&destination.strides(), &source.strides()});
   const CopyRun run = copy_run_of(destination.dtype(), source.dtype());
   auto* to = static_cast<std::byte*>(destination.mutable_raw_data());
@@ -55,4 +57,4 @@ void copy(const Tensor& source, Tensor& destination) {
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

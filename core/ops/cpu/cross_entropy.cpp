@@ -5,7 +5,8 @@
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/cpu/softmax.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // Logits of the positions whose losses are summed together; independent of the number of threads.
@@ -149,8 +150,9 @@ void backward_plane(const Constants<compute_t<T>>& k, std::int64_t first, std::i
 
 }  // namespace
 
-void cross_entropy_total_weight(const Tensor& target, std::int64_t classes, const CrossEntropyOptions& options,
-                                double& total_weight) {
+template <>
+void cross_entropy_total_weight<DeviceType::cpu>(const Tensor& target, std::int64_t classes,
+                                                 const CrossEntropyOptions& options, double& total_weight) {
   const std::int64_t n = target.numel();
   const std::int64_t* labels = target.data<std::int64_t>();
   const auto sum = [&](auto weight) {
@@ -175,8 +177,9 @@ void cross_entropy_total_weight(const Tensor& target, std::int64_t classes, cons
   });
 }
 
-void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLayout& layout,
-                   const CrossEntropyOptions& options, double divisor, CrossEntropyResult& result) {
+template <>
+void cross_entropy<DeviceType::cpu>(const Tensor& logits, const Tensor& target, const CrossEntropyLayout& layout,
+                                    const CrossEntropyOptions& options, double divisor, CrossEntropyResult& result) {
   const std::int64_t positions = layout.outer * layout.inner, plane = layout.classes * layout.inner;
   const std::int64_t chunk_size = std::max<std::int64_t>(1, kChunkLogits / std::max<std::int64_t>(1, layout.classes));
   const std::int64_t chunks = (positions + chunk_size - 1) / chunk_size;
@@ -222,9 +225,11 @@ void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntrop
   });
 }
 
-void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const CrossEntropyResult& forward,
-                            const Tensor& target, const CrossEntropyLayout& layout, const CrossEntropyOptions& options,
-                            double divisor, Tensor& dlogits) {
+template <>
+void cross_entropy_backward<DeviceType::cpu>(const Tensor& dloss, const Tensor& logits,
+                                             const CrossEntropyResult& forward, const Tensor& target,
+                                             const CrossEntropyLayout& layout, const CrossEntropyOptions& options,
+                                             double divisor, Tensor& dlogits) {
   visit_floating("cross_entropy_backward", logits.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const Constants<C> k(target, layout.classes, options);
@@ -246,4 +251,4 @@ void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Cro
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -3,7 +3,8 @@
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/cpu/dropout.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 template <class T>
@@ -19,7 +20,8 @@ void apply(const T* x, const std::uint8_t* keep, compute_t<T> scale, T* out, std
 
 }  // namespace
 
-void dropout(const Tensor& x, double p, const PhiloxStream& stream, Tensor& output, Tensor& mask) {
+template <>
+void dropout<DeviceType::cpu>(const Tensor& x, double p, const PhiloxStream& stream, Tensor& output, Tensor& mask) {
   const DropoutRule rule(p);
   std::uint8_t* keep = mask.mutable_data<std::uint8_t>();
   constexpr std::int64_t kBlock = 16 * kDropoutGroup;  // the mask of a block is still in L1 when it is applied
@@ -39,7 +41,8 @@ void dropout(const Tensor& x, double p, const PhiloxStream& stream, Tensor& outp
   });
 }
 
-void dropout_backward(const Tensor& dy, const Tensor& mask, double p, Tensor& dx) {
+template <>
+void dropout_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& mask, double p, Tensor& dx) {
   const auto plan = make_plan<3>(dx.shape(), {&dx.strides(), &mask.strides(), &dy.strides()});
   const std::uint8_t* keep = mask.data<std::uint8_t>();
   visit_floating("dropout_backward", dy.dtype(), [&]<class T>() {
@@ -54,4 +57,4 @@ void dropout_backward(const Tensor& dy, const Tensor& mask, double p, Tensor& dx
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

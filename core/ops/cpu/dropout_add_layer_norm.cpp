@@ -3,7 +3,8 @@
 #include "tandem/core/ops/cpu/dropout.h"
 #include "tandem/core/ops/cpu/layer_norm.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 template <class T>
@@ -20,8 +21,10 @@ void add_dropped_row(const T* x, const std::uint8_t* keep, compute_t<T> scale, c
 
 }  // namespace
 
-void dropout_add_layer_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, const Tensor& bias,
-                            double eps, double p, const PhiloxStream& stream, DropoutAddLayerNormForward& result) {
+template <>
+void dropout_add_layer_norm<DeviceType::cpu>(const Tensor& x, const Tensor& residual, const Tensor& weight,
+                                             const Tensor& bias, double eps, double p, const PhiloxStream& stream,
+                                             DropoutAddLayerNormForward& result) {
   const std::int64_t n = x.shape().back(), rows = x.numel() / n;
   const DropoutRule rule(p);
   std::uint8_t* keep = result.mask.defined() ? result.mask.mutable_data<std::uint8_t>() : nullptr;
@@ -49,9 +52,10 @@ void dropout_add_layer_norm(const Tensor& x, const Tensor& residual, const Tenso
   });
 }
 
-void dropout_add_layer_norm_backward(const Tensor& dy, const DropoutAddLayerNormForward& forward, const Tensor& weight,
-                                     double p, Tensor& dx, Tensor& dresidual, Tensor& dweight, Tensor& dbias,
-                                     bool accumulate) {
+template <>
+void dropout_add_layer_norm_backward<DeviceType::cpu>(const Tensor& dy, const DropoutAddLayerNormForward& forward,
+                                                      const Tensor& weight, double p, Tensor& dx, Tensor& dresidual,
+                                                      Tensor& dweight, Tensor& dbias, bool accumulate) {
   const std::int64_t n = dy.shape().back(), rows = dy.numel() / n;
   const std::uint8_t* keep = forward.mask.data<std::uint8_t>();
   visit_floating("dropout_add_layer_norm_backward", dy.dtype(), [&]<class T>() {
@@ -75,4 +79,4 @@ void dropout_add_layer_norm_backward(const Tensor& dy, const DropoutAddLayerNorm
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

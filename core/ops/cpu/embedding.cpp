@@ -5,7 +5,8 @@
 
 #include "tandem/core/cpu/strided.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // Columns that one sum holds on the stack, and positions that are summed before the partial sum goes into a double.
@@ -59,7 +60,8 @@ void sum_positions(const T* dy, std::int64_t step, const std::int64_t* begin, co
 
 }  // namespace
 
-void embedding(const Tensor& weight, const Tensor& indices, Tensor& output) {
+template <>
+void embedding<DeviceType::cpu>(const Tensor& weight, const Tensor& indices, Tensor& output) {
   const std::int64_t n = indices.numel(), columns = weight.shape()[1];
   const std::int64_t row_step = weight.strides()[0], step = weight.strides()[1];
   const std::int64_t* rows = indices.data<std::int64_t>();
@@ -82,7 +84,9 @@ void embedding(const Tensor& weight, const Tensor& indices, Tensor& output) {
   });
 }
 
-void embedding_backward(const Tensor& dy, const Tensor& indices, Tensor& dweight, std::int64_t padding_idx) {
+template <>
+void embedding_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& indices, Tensor& dweight,
+                                         std::int64_t padding_idx) {
   const std::int64_t n = indices.numel(), columns = dweight.shape()[1];
   const std::int64_t row_step = dweight.strides()[0], step = dweight.strides()[1];
   check_range("embedding_backward", indices.data<std::int64_t>(), n, dweight.shape()[0]);
@@ -111,4 +115,4 @@ void embedding_backward(const Tensor& dy, const Tensor& indices, Tensor& dweight
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

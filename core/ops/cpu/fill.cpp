@@ -2,9 +2,11 @@
 
 #include "tandem/core/cpu/strided.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 
-void fill(Tensor& tensor, double value) {
+template <>
+void fill<DeviceType::cpu>(Tensor& tensor, double value) {
   const auto plan = make_plan<1>(tensor.shape(), {&tensor.strides()});
   visit_all(tensor.dtype(), [&]<class T>() {
     T* data = tensor.mutable_data<T>();
@@ -20,4 +22,4 @@ void fill(Tensor& tensor, double value) {
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

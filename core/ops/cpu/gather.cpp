@@ -2,7 +2,8 @@
 
 #include "tandem/core/cpu/strided.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // Throws at the first index, in memory order, that is not in [0, size). Serial: an exception must not leave a parallel
@@ -26,7 +27,8 @@ void check_range(const char* op, const Tensor& index, int dim, std::int64_t size
 
 }  // namespace
 
-void gather(const Tensor& x, int dim, const Tensor& index, Tensor& output) {
+template <>
+void gather<DeviceType::cpu>(const Tensor& x, int dim, const Tensor& index, Tensor& output) {
   check_range("gather", index, dim, x.shape()[dim]);
   const std::int64_t step = x.strides()[dim];
   Strides across = x.strides();  // where the walk is in x is said by the index alone along dim
@@ -43,7 +45,8 @@ void gather(const Tensor& x, int dim, const Tensor& index, Tensor& output) {
   });
 }
 
-void scatter_add(Tensor& destination, int dim, const Tensor& index, const Tensor& source) {
+template <>
+void scatter_add<DeviceType::cpu>(Tensor& destination, int dim, const Tensor& index, const Tensor& source) {
   check_range("scatter_add", index, dim, destination.shape()[dim]);
   // Positions that differ only along dim may meet in one element, so they belong to one thread, which takes them in
   // order.
@@ -69,4 +72,4 @@ void scatter_add(Tensor& destination, int dim, const Tensor& index, const Tensor
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -7,7 +7,8 @@
 #include "tandem/core/cpu/row_sums.h"
 #include "tandem/core/ops/cpu/softmax.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // An element costs about as much as this many of a copy.
@@ -115,7 +116,8 @@ template <bool kTanh, bool kSums, class T>
 
 }  // namespace
 
-void gelu(const Tensor& x, GeluApproximation approximation, Tensor& y) {
+template <>
+void gelu<DeviceType::cpu>(const Tensor& x, GeluApproximation approximation, Tensor& y) {
   const auto plan = make_plan<2>(x.shape(), {&y.strides(), &x.strides()});
   visit_floating("gelu", x.dtype(), [&]<class T>() {
     const T* in = x.data<T>();
@@ -129,7 +131,8 @@ void gelu(const Tensor& x, GeluApproximation approximation, Tensor& y) {
   });
 }
 
-void gelu_backward(const Tensor& dy, const Tensor& x, GeluApproximation approximation, Tensor& dx) {
+template <>
+void gelu_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& x, GeluApproximation approximation, Tensor& dx) {
   const auto plan = make_plan<3>(x.shape(), {&dx.strides(), &x.strides(), &dy.strides()});
   visit_floating("gelu_backward", x.dtype(), [&]<class T>() {
     const T *in = x.data<T>(), *gradient = dy.data<T>();
@@ -145,7 +148,8 @@ void gelu_backward(const Tensor& dy, const Tensor& x, GeluApproximation approxim
   });
 }
 
-void bias_gelu(const Tensor& x, const Tensor& bias, GeluApproximation approximation, Tensor& y) {
+template <>
+void bias_gelu<DeviceType::cpu>(const Tensor& x, const Tensor& bias, GeluApproximation approximation, Tensor& y) {
   const std::int64_t n = x.shape().back(), rows = x.numel() / n;
   visit_floating("bias_gelu", x.dtype(), [&]<class T>() {
     const T* in = x.data<T>();
@@ -159,8 +163,9 @@ void bias_gelu(const Tensor& x, const Tensor& bias, GeluApproximation approximat
   });
 }
 
-void bias_gelu_backward(const Tensor& dy, const Tensor& x, const Tensor& bias, GeluApproximation approximation,
-                        Tensor& dx, Tensor& dbias, bool accumulate) {
+template <>
+void bias_gelu_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& x, const Tensor& bias,
+                                         GeluApproximation approximation, Tensor& dx, Tensor& dbias, bool accumulate) {
   const std::int64_t n = x.shape().back(), rows = x.numel() / n;
   visit_floating("bias_gelu_backward", x.dtype(), [&]<class T>() {
     using C = compute_t<T>;
@@ -184,4 +189,4 @@ void bias_gelu_backward(const Tensor& dy, const Tensor& x, const Tensor& bias, G
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

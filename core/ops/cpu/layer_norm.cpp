@@ -2,10 +2,12 @@
 
 #include "tandem/core/ops/layer_norm.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 
-void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& output, Tensor& mean,
-                Tensor& inv_std) {
+template <>
+void layer_norm<DeviceType::cpu>(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& output,
+                                 Tensor& mean, Tensor& inv_std) {
   const std::int64_t n = x.shape().back(), rows = x.numel() / n;
   visit_floating("layer_norm", x.dtype(), [&]<class T>() {
     using C = compute_t<T>;
@@ -24,8 +26,10 @@ void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, doubl
   });
 }
 
-void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                         const Tensor& inv_std, Tensor& dx, Tensor& dweight, Tensor& dbias, bool accumulate) {
+template <>
+void layer_norm_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                                          const Tensor& inv_std, Tensor& dx, Tensor& dweight, Tensor& dbias,
+                                          bool accumulate) {
   const std::int64_t n = x.shape().back(), rows = x.numel() / n;
   visit_floating("layer_norm_backward", x.dtype(), [&]<class T>() {
     using C = compute_t<T>;
@@ -42,4 +46,4 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

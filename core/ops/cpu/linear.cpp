@@ -6,7 +6,8 @@
 #include "tandem/core/ops/matmul.h"
 #include "tandem/core/parallel.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // Rows per partial sum: long enough to be worth a chunk, short enough that float sums stay good.
@@ -52,7 +53,8 @@ void sum_rows(const Matrix<const T>& rows, std::int64_t begin, std::int64_t end,
 
 }  // namespace
 
-void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
+template <>
+void linear<DeviceType::cpu>(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
   if (x.dtype() != DType::float64 && x.shape()[1] > 0 && !is_small(x.shape()[0], weight)) {
     // The primitive adds the bias on the way. In float32 it takes the weights as they are: packing them each step would
     // cost what it saves, and with few rows it is up to 1.4 times faster than sgemm.
@@ -61,31 +63,35 @@ void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y
     if (onednn::run_matmul(as_blas_matrix(x), w.transpose(0, 1), dense, y, false, pack)) return;
   }
   if (bias.defined()) visit_floating("linear", y.dtype(), [&]<class T>() { repeat_row<T>(bias.to(y.dtype()), y); });
-  matmul(x, weight.to(x.dtype()).transpose(0, 1), y, bias.defined());
+  matmul<DeviceType::cpu>(x, weight.to(x.dtype()).transpose(0, 1), y, bias.defined());
 }
 
-void linear_backward_input(const Tensor& dy, const Tensor& weight, Tensor& dx) {
+template <>
+void linear_backward_input<DeviceType::cpu>(const Tensor& dy, const Tensor& weight, Tensor& dx) {
   if (dy.dtype() == DType::bfloat16 && dy.shape()[1] > 0 && !is_small(dy.shape()[0], weight) &&
       onednn::run_matmul(as_blas_matrix(dy), as_blas_matrix(weight), Tensor(), dx, false, true))
     return;
-  matmul(dy, weight.to(dy.dtype()), dx, false);
+  matmul<DeviceType::cpu>(dy, weight.to(dy.dtype()), dx, false);
 }
 
-void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate) {
+template <>
+void linear_backward_weight<DeviceType::cpu>(const Tensor& dy, const Tensor& x, Tensor& dweight, bool accumulate) {
   if (dy.dtype() == DType::bfloat16 && is_worth_transposing(dy.shape()[0], dweight) && dy.strides()[1] == 1 &&
       is_blas_matrix(x) && is_blas_matrix(dweight) &&
       onednn::run_matmul(transposed_bfloat16(dy), x, Tensor(), dweight, accumulate, true))
     return;
-  matmul(dy.transpose(0, 1), x, dweight, accumulate);
+  matmul<DeviceType::cpu>(dy.transpose(0, 1), x, dweight, accumulate);
 }
 
-void linear_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate) {
+template <>
+void linear_backward_bias<DeviceType::cpu>(const Tensor& dy, Tensor& dbias, bool accumulate) {
   visit_floating("linear_backward_bias", dy.dtype(), [&]<class T>() {
     using Sum = compute_t<T>;
     const Matrix<const T> rows = matrix_of<T>(dy);
     const std::int64_t size = std::max(kRowsPerSum, (rows.rows + kMostSums - 1) / kMostSums);
     const std::int64_t chunks = (rows.rows + size - 1) / size, columns = rows.columns;
-    Tensor partial = Tensor::empty({std::max<std::int64_t>(chunks, 1), columns}, {.dtype = dtype_of<Sum>});
+    Tensor partial =
+        Tensor::empty({std::max<std::int64_t>(chunks, 1), columns}, {.dtype = dtype_of<Sum>, .device = kCpu});
     Sum* sums = partial.mutable_data<Sum>();
     const auto chunk_sum = [&](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
       sum_rows(rows, begin, end, sums + chunk * columns);
@@ -108,4 +114,4 @@ void linear_backward_bias(const Tensor& dy, Tensor& dbias, bool accumulate) {
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -4,7 +4,8 @@
 #include "tandem/core/cpu/onednn.h"
 #include "tandem/core/parallel.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // Multiply-adds of one matrix from which on oneDNN's own threads are the better ones.
@@ -109,14 +110,15 @@ void multiply_bfloat16(const Tensor& a, const Tensor& b, Tensor& out, bool accum
     Tensor view(out.storage(), flat, strides, out.offset(), out.dtype());
     if (onednn::run_matmul(left, right, Tensor(), view, accumulate, false)) return;
   }
-  Tensor sums = Tensor::empty(out.shape(), {.dtype = DType::float32});
+  Tensor sums = Tensor::empty(out.shape(), {.dtype = DType::float32, .device = kCpu});
   multiply<float>(as_blas_matrix(a.to(DType::float32)), as_blas_matrix(b.to(DType::float32)), sums, false);
   accumulate ? add_into(sums, out) : static_cast<void>(out.copy_from(sums));
 }
 
 }  // namespace
 
-void matmul(const Tensor& a, const Tensor& b, Tensor& out, bool accumulate) {
+template <>
+void matmul<DeviceType::cpu>(const Tensor& a, const Tensor& b, Tensor& out, bool accumulate) {
   // One matrix for the whole batch on the right: the batch is more rows on the left.
   if (out.rank() > 2 && b.strides()[0] == 0) {
     bool shared = true;
@@ -129,12 +131,13 @@ void matmul(const Tensor& a, const Tensor& b, Tensor& out, bool accumulate) {
       const Tensor matrix(b.storage(), {b.shape()[r - 2], b.shape()[r - 1]}, {b.strides()[r - 2], b.strides()[r - 1]},
                           b.offset(), b.dtype());
       Tensor rows(out.storage(), flat_out, strides_out, out.offset(), out.dtype());
-      return matmul(Tensor(a.storage(), flat_a, strides_a, a.offset(), a.dtype()), matrix, rows, accumulate);
+      return matmul<DeviceType::cpu>(Tensor(a.storage(), flat_a, strides_a, a.offset(), a.dtype()), matrix, rows,
+                                     accumulate);
     }
   }
   if (!is_blas_matrix(out)) {
     Tensor dense = Tensor::empty(out.shape(), out.options());
-    matmul(a, b, dense, false);
+    matmul<DeviceType::cpu>(a, b, dense, false);
     return accumulate ? add_into(dense, out) : static_cast<void>(out.copy_from(dense));
   }
   visit_floating("matmul", a.dtype(), [&]<class T>() {
@@ -146,4 +149,4 @@ void matmul(const Tensor& a, const Tensor& b, Tensor& out, bool accumulate) {
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

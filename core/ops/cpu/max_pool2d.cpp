@@ -4,7 +4,8 @@
 
 #include "tandem/core/ops/cpu/pool_planes.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // An integer as wide as the values, so that comparison and choice fill whole vectors.
@@ -107,17 +108,20 @@ void backward(const Tensor& dy, const Tensor& indices, const PoolWindows& window
 
 }  // namespace
 
-void max_pool2d(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output, Tensor& indices) {
+template <>
+void max_pool2d<DeviceType::cpu>(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output,
+                                 Tensor& indices) {
   visit_floating("max_pool2d", x.dtype(), [&]<class T>() {
     visit_index(indices.dtype(), [&]<class Index>() { forward<T, Index>(x, windows, format, output, indices); });
   });
 }
 
-void max_pool2d_backward(const Tensor& dy, const Tensor& indices, const PoolWindows& windows, MemoryFormat format,
-                         Tensor& dx) {
+template <>
+void max_pool2d_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& indices, const PoolWindows& windows,
+                                          MemoryFormat format, Tensor& dx) {
   visit_floating("max_pool2d_backward", dy.dtype(), [&]<class T>() {
     visit_index(indices.dtype(), [&]<class Index>() { backward<T, Index>(dy, indices, windows, format, dx); });
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -12,7 +12,8 @@
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/broadcast.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 constexpr int kLanes = 32;                       // independent chains: two AVX-512 registers of float
@@ -233,7 +234,8 @@ void sum_of(const Tensor& x, double divisor, Tensor& out) {
 
 }  // namespace
 
-void sum(const Tensor& x, double divisor, Tensor& out) {
+template <>
+void sum<DeviceType::cpu>(const Tensor& x, double divisor, Tensor& out) {
   switch (x.dtype()) {
     case DType::float32: return sum_of<float>(x, divisor, out);
     case DType::float64: return sum_of<double>(x, divisor, out);
@@ -246,7 +248,8 @@ void sum(const Tensor& x, double divisor, Tensor& out) {
   }
 }
 
-void sum_of_squares(const Tensor& x, double* out) {
+template <>
+void sum_of_squares<DeviceType::cpu>(const Tensor& x, double* out) {
   const Plan plan = plan_sum(x.shape(), x.strides(), Dims::filled(x.rank(), 0));
   visit_floating("sum_of_squares", x.dtype(), [&]<class T>() {
     const auto square = [](double v) { return v * v; };
@@ -254,4 +257,4 @@ void sum_of_squares(const Tensor& x, double* out) {
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -5,7 +5,8 @@
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/reduce.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 constexpr int kLanes = 32;              // independent chains: two AVX-512 registers of float
@@ -108,10 +109,11 @@ void extreme_of(const Tensor& x, int dim, Tensor& values, Tensor& indices) {
 
 }  // namespace
 
-void extreme(const Tensor& x, int dim, bool largest, Tensor& values, Tensor& indices) {
+template <>
+void extreme<DeviceType::cpu>(const Tensor& x, int dim, bool largest, Tensor& values, Tensor& indices) {
   visit_all(x.dtype(), [&]<class T>() {
     largest ? extreme_of<true, T>(x, dim, values, indices) : extreme_of<false, T>(x, dim, values, indices);
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -3,7 +3,8 @@
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/cpu/softmax.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // An exponential costs about as much as this many elements of a copy.
@@ -170,9 +171,21 @@ void backward(const Tensor& dy, const Tensor& y, int dim, Tensor& dx) {
 
 }  // namespace
 
-void softmax(const Tensor& x, int dim, Tensor& y) { forward<false>(x, dim, y); }
-void log_softmax(const Tensor& x, int dim, Tensor& y) { forward<true>(x, dim, y); }
-void softmax_backward(const Tensor& dy, const Tensor& y, int dim, Tensor& dx) { backward<false>(dy, y, dim, dx); }
-void log_softmax_backward(const Tensor& dy, const Tensor& y, int dim, Tensor& dx) { backward<true>(dy, y, dim, dx); }
+template <>
+void softmax<DeviceType::cpu>(const Tensor& x, int dim, Tensor& y) {
+  forward<false>(x, dim, y);
+}
+template <>
+void log_softmax<DeviceType::cpu>(const Tensor& x, int dim, Tensor& y) {
+  forward<true>(x, dim, y);
+}
+template <>
+void softmax_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& y, int dim, Tensor& dx) {
+  backward<false>(dy, y, dim, dx);
+}
+template <>
+void log_softmax_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& y, int dim, Tensor& dx) {
+  backward<true>(dy, y, dim, dx);
+}
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

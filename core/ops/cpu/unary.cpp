@@ -9,7 +9,8 @@
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/cpu/vector_math.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // y[i] = f(x[i]) and dx[i] = f(dy[i], x[i]). `ivdep` tells the compiler that outputs which are inputs too (in place) do
@@ -145,11 +146,13 @@ void map_backward(const char* op, const Tensor& dy, const Tensor& x, Tensor& dx,
 
 }  // namespace
 
-void unary(UnaryOp op, const Tensor& x, Tensor& y) {
+template <>
+void unary<DeviceType::cpu>(UnaryOp op, const Tensor& x, Tensor& y) {
   visit_floating("unary", x.dtype(), [&]<class T>() { unary_of<T>(op, x, y); });
 }
 
-void scalar(ScalarOp op, const Tensor& x, double value, Tensor& y) {
+template <>
+void scalar<DeviceType::cpu>(ScalarOp op, const Tensor& x, double value, Tensor& y) {
   visit_floating("scalar", x.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const C s = static_cast<C>(value);
@@ -161,7 +164,8 @@ void scalar(ScalarOp op, const Tensor& x, double value, Tensor& y) {
   });
 }
 
-void clamp(const Tensor& x, double low, double high, Tensor& y) {
+template <>
+void clamp<DeviceType::cpu>(const Tensor& x, double low, double high, Tensor& y) {
   visit_floating("clamp", x.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     map<T>(x, y, [l = static_cast<C>(low), h = static_cast<C>(high)](C v) {
@@ -171,23 +175,27 @@ void clamp(const Tensor& x, double low, double high, Tensor& y) {
   });
 }
 
-void relu_backward(const Tensor& dy, const Tensor& y, Tensor& dx) {
+template <>
+void relu_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& y, Tensor& dx) {
   map_backward("relu_backward", dy, y, dx, [](auto g, auto v) { return v > 0 ? g : decltype(g){0}; });
 }
 
-void sigmoid_backward(const Tensor& dy, const Tensor& y, Tensor& dx) {
+template <>
+void sigmoid_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& y, Tensor& dx) {
   map_backward("sigmoid_backward", dy, y, dx, [](auto g, auto v) { return g * v * (1 - v); });
 }
 
-void tanh_backward(const Tensor& dy, const Tensor& y, Tensor& dx) {
+template <>
+void tanh_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& y, Tensor& dx) {
   map_backward("tanh_backward", dy, y, dx, [](auto g, auto v) { return g * (1 - v * v); });
 }
 
-void clamp_backward(const Tensor& dy, const Tensor& x, double low, double high, Tensor& dx) {
+template <>
+void clamp_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& x, double low, double high, Tensor& dx) {
   map_backward("clamp_backward", dy, x, dx, [low, high](auto g, auto v) {
     using C = decltype(g);
     return (v >= static_cast<C>(low)) & (v <= static_cast<C>(high)) ? g : C{0};
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

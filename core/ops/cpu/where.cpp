@@ -6,7 +6,8 @@
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/broadcast.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 // The unsigned integer of T's size.
@@ -41,7 +42,8 @@ void where_run(const bool* condition, std::int64_t stride_c, const T* a, std::in
 
 }  // namespace
 
-void where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
+template <>
+void where<DeviceType::cpu>(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
   const Shape& shape = out.shape();
   const Strides strides_c = broadcast_strides(condition, shape), strides_a = broadcast_strides(a, shape),
                 strides_b = broadcast_strides(b, shape);
@@ -58,4 +60,4 @@ void where(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& ou
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

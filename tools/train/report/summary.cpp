@@ -117,7 +117,7 @@ void print_layers(const Layers& layers) {
 
 // What a forward leaves in memory until backward has passed, the batch and the loss included.
 std::size_t measure_saved(const DataSource& data, Task& task, std::int64_t rows) {
-  const auto in_use = [] { return core::cpu_allocator().statistics().in_use; };
+  const auto in_use = [] { return core::allocator(core::kCpu).statistics().in_use; };
   const std::size_t before = in_use();
   const nn::Variable loss = forward(data, task, rows);
   return in_use() - before;
