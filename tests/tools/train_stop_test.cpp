@@ -190,6 +190,23 @@ TEST_F(Stops, a_reader_of_the_metrics_that_leaves) {
   launch::expect_contains(outcome.last_error, "; checkpoint saved: out/checkpoints/step-");
 }
 
+TEST_F(Stops, a_full_disk_under_the_profile) {
+  const Outcome outcome = shell(endless("--profile-out /dev/full"));
+  EXPECT_EQ(outcome.code, 1) << outcome.errors;
+  expect_good_stop(outcome.last_error,
+                   "train: error: /dev/full cannot be written any more (No space left on device): stopped");
+}
+
+TEST_F(Stops, a_wait_for_a_reader_of_the_profile) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  RankProcesses run(folder_);
+  run.start(endless("--profile-out pipe"));
+  ASSERT_TRUE(eventually([&] { return fs::exists(folder_ / "out/metrics.jsonl"); })) << run.errors(0);
+  run.send(0, SIGINT);
+  EXPECT_EQ(run.wait(0).code, 1);
+  EXPECT_EQ(run.wait(0).last_error, "train: error: pipe: nobody reads this pipe");
+}
+
 TEST_F(Stops, a_wait_for_a_reader_of_the_metrics) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   RankProcesses run(folder_);

@@ -63,7 +63,7 @@ data::Sampler make_sampler(const Settings& settings, const Ranks& ranks, const D
 
 Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data, const Length& length,
                  TrainingState& state, Metrics& metrics, Progress& progress, CheckpointFolder* checkpoints,
-                 const StopSignal& stop)
+                 StopSignal& stop)
     : settings_(settings),
       ranks_(ranks),
       data_(data),
@@ -81,7 +81,7 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
               {.accumulation_steps = settings.accumulation_steps,
                .threads = static_cast<int>(settings.data_threads),
                .items = item_counter(*state.task)}) {
-  if (settings.profile_out) profile_.emplace(*settings.profile_out, ranks.rank(), ranks.size());
+  if (settings.profile_out) profile_.emplace(*settings.profile_out, ranks.rank(), ranks.size(), stop);
 }
 
 void Trainer::run() {
@@ -197,14 +197,21 @@ bool Trainer::is_due(const std::optional<std::int64_t>& every) const {
 }
 
 void Trainer::evaluate_if_due() {
+  if (is_finished()) return;  // the last evaluation is the caller's, when all that was trained has been saved
   if (!is_due(settings_.eval_every) || state_.is_evaluated()) return;
   if (const auto result = evaluate()) tell(*result);
 }
 
 std::optional<Evaluation> Trainer::evaluate(Outputs* outputs) {
   ddp_.sync_buffers();
-  auto result = train::evaluate(
-      settings_, ranks_, *state_.task, data_.test, [this] { return stop_.received() != 0; }, outputs);
+  std::optional<Evaluation> result;
+  try {
+    result = train::evaluate(
+        settings_, ranks_, *state_.task, data_.test, [this] { return stop_.received() != 0; }, outputs);
+  } catch (const core::Error&) {
+    keep_in_spite_of_failure();
+    throw;
+  }
   if (!result) stopped_by_ = ranks_.any_signal(stop_.received());
   return result;
 }
@@ -219,6 +226,16 @@ void Trainer::save_checkpoint() {
   ddp_.sync_buffers();
   check_finite(state_);
   if (checkpoints_) checkpoints_->save(state_, identity_);
+}
+
+// An image of the test data that cannot be read does not cost what was trained since the last checkpoint.
+void Trainer::keep_in_spite_of_failure() {
+  if (!checkpoints_) return;
+  try {
+    check_finite(state_);
+    checkpoints_->save(state_, identity_);
+  } catch (const core::Error&) {  // the error of the evaluation says more
+  }
 }
 
 }  // namespace tandem::train

@@ -27,18 +27,19 @@ class Trainer {
  public:
   /// All of these must outlive it. `checkpoints` may be null.
   Trainer(const Settings& settings, Ranks& ranks, const DataSource& data, const Length& length, TrainingState& state,
-          Metrics& metrics, Progress& progress, CheckpointFolder* checkpoints, const StopSignal& stop);
+          Metrics& metrics, Progress& progress, CheckpointFolder* checkpoints, StopSignal& stop);
 
   /// Collective. Trains from where the state is to the end of the run, or to the update or evaluation during which a
-  /// signal came to any rank. If the state is of an update that an evaluation belongs to, and that is missing, it
-  /// begins with it. Gradients of the last update are left in the model. Throws Error if the loss, the gradients' norm
-  /// or what is to be kept in a checkpoint is no longer finite.
+  /// signal came to any rank. Evaluates as it is due, but not at the end of the run. If the state is of an update that
+  /// an evaluation belongs to, and that is missing, it begins with it. Gradients of the last update are left in the
+  /// model. Throws Error if the loss, the gradients' norm or what is to be kept in a checkpoint is no longer finite.
   void run();
   /// The signal that ended it before its time, the same on all ranks; else 0.
   int stopped_by() const { return stopped_by_; }
   /// Collective. Throws Error if the state is not finite; keeps it as it is now, if the run keeps checkpoints.
   void save_checkpoint();
-  /// Collective. Evaluates the state as it is. None if a signal came meanwhile: then the run is stopped.
+  /// Collective. Evaluates the state as it is. None if a signal came meanwhile: then the run is stopped. If it fails,
+  /// the state is kept, if the run keeps checkpoints.
   std::optional<Evaluation> evaluate(Outputs* outputs = nullptr);
   /// Tells metrics and progress of it.
   void tell(const Evaluation& result);
@@ -48,6 +49,7 @@ class Trainer {
   void run_epoch();
   bool is_due(const std::optional<std::int64_t>& every) const;
   void evaluate_if_due();
+  void keep_in_spite_of_failure();
   void update(const data::Window& window, UpdateReport& report);
   void forward_backward(const data::Window& window, std::int64_t micro_step, ItemCount& items, Exchange& exchange,
                         UpdateReport& report);

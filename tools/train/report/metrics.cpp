@@ -1,15 +1,11 @@
 #include "tools/train/report/metrics.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <sstream>
-#include <thread>
 
 #include "tandem/core/files/file.h"
 #include "tandem/core/fnv1a.h"
@@ -23,22 +19,6 @@ double rounded(double value) { return std::round(value * 1000) / 1000; }
 /// Seconds since 1970, UTC.
 double unix_time() {
   return rounded(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
-}
-
-constexpr std::chrono::milliseconds kLook{50};
-
-// A pipe opens once somebody reads it; a wish to stop ends that wait.
-std::FILE* open_to_append(const std::filesystem::path& path, const StopSignal& stop) {
-  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC;
-  int descriptor = open(path.c_str(), kFlags | O_NONBLOCK, 0666);
-  for (; descriptor < 0 && errno == ENXIO; descriptor = open(path.c_str(), kFlags | O_NONBLOCK, 0666)) {
-    if (stop.received()) core::fail("{}: nobody reads this pipe", path.string());
-    std::this_thread::sleep_for(kLook);
-  }
-  std::FILE* const file = descriptor < 0 ? nullptr : fdopen(descriptor, "a");
-  if (!file) core::fail("{}: cannot be opened for writing: {}", path.string(), std::strerror(errno));
-  fcntl(descriptor, F_SETFL, kFlags);  // writes wait for the reader
-  return file;
 }
 
 }  // namespace
@@ -82,9 +62,8 @@ std::int64_t last_evaluation(const std::string& text) {
   return step;
 }
 
-Metrics::Metrics(const std::vector<std::filesystem::path>& files, std::int64_t step, StopSignal& stop)
-    : stop_(stop), paths_(files) {
-  for (const auto& path : paths_) {
+Metrics::Metrics(const std::vector<std::filesystem::path>& files, std::int64_t step, StopSignal& stop) {
+  for (const auto& path : files) {
     const bool exists = std::filesystem::exists(path);
     if (!exists || std::filesystem::is_regular_file(path)) {  // not a pipe or a terminal
       const WriteLock of_the_old_one(path);
@@ -93,7 +72,7 @@ Metrics::Metrics(const std::vector<std::filesystem::path>& files, std::int64_t s
       evaluated_step_ = std::max(evaluated_step_, last_evaluation(kept));
       core::write_file_atomically(path, kept);
     }
-    files_.emplace_back(open_to_append(path, stop));
+    files_.emplace_back(path, OutputLines::Begin::behind_what_is_there, stop);
     locks_.emplace_back(path);
   }
 }
@@ -137,13 +116,8 @@ void Metrics::done(bool complete, std::int64_t steps, const nn::Module& model) {
 void Metrics::write(nlohmann::ordered_json line) {
   if (files_.empty()) return;
   line["time"] = unix_time();
-  const std::string text = line.dump() + '\n';
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    std::FILE* const file = files_[i].get();
-    if (!file || (std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0)) continue;
-    stop_.lose_output(paths_[i].string(), errno);
-    files_[i].reset();
-  }
+  const std::string text = line.dump();
+  for (OutputLines& file : files_) file.add(text);
 }
 
 }  // namespace tandem::train

@@ -9,17 +9,15 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tools/train/evaluation.h"
 #include "tools/train/files/write_lock.h"
+#include "tools/train/output_lines.h"
 #include "tools/train/report/update_report.h"
-#include "tools/train/stop_signal.h"
 
 namespace tandem::train {
 
@@ -53,17 +51,11 @@ class Metrics {
   void done(bool complete, std::int64_t steps, const nn::Module& model);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
   void write(nlohmann::ordered_json line);
 
   std::int64_t evaluated_step_ = -1;
-  StopSignal& stop_;
   std::vector<WriteLock> locks_;
-  std::vector<std::filesystem::path> paths_;
-  std::vector<std::unique_ptr<std::FILE, Close>> files_;  // null: takes no more
+  std::vector<OutputLines> files_;
 };
 
 }  // namespace tandem::train

@@ -1,8 +1,6 @@
 #include "tools/train/report/profile.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 namespace tandem::train {
@@ -41,10 +39,8 @@ ordered_json times(const IterationRecord& record) {
 
 }  // namespace
 
-Profile::Profile(const std::string& path, int rank, int world_size)
-    : path_(path), rank_(rank), world_size_(world_size), file_(std::fopen(path.c_str(), "we")) {
-  if (!file_) core::fail("--profile-out {}: cannot be opened for writing: {}", path, std::strerror(errno));
-}
+Profile::Profile(const std::string& path, int rank, int world_size, StopSignal& stop)
+    : rank_(rank), world_size_(world_size), lines_(path, OutputLines::Begin::empty, stop) {}
 
 void Profile::update(const Reducer& reducer, const UpdateReport& report) {
   const IterationRecord& record = reducer.last_iteration();
@@ -60,15 +56,9 @@ void Profile::update(const Reducer& reducer, const UpdateReport& report) {
                     {"bytes_copied", record.bytes_copied},
                     {"bytes_reordered", record.bytes_reordered}};
   line.update(times(record));
-  if (assignment_ != record.assignment) write(plan(reducer, rank_, world_size_).dump());
+  if (assignment_ != record.assignment) lines_.add(plan(reducer, rank_, world_size_).dump());
   assignment_ = record.assignment;
-  write(line.dump());
-}
-
-void Profile::write(const std::string& line) {
-  const std::string text = line + '\n';
-  if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() || std::fflush(file_.get()) != 0)
-    core::fail("--profile-out {}: cannot be written: {}", path_, std::strerror(errno));
+  lines_.add(line.dump());
 }
 
 }  // namespace tandem::train

@@ -10,33 +10,26 @@
 // docs/metrics.md says what each field is.
 #pragma once
 
-#include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "tandem/distributed/reducer.h"
+#include "tools/train/output_lines.h"
 #include "tools/train/report/update_report.h"
 
 namespace tandem::train {
 
 class Profile {
  public:
-  /// Throws Error where the file cannot be written.
-  Profile(const std::string& path, int rank, int world_size);
+  /// Throws Error if the file cannot be opened; one that later takes no more is lost output, because of which `stop`
+  /// ends the run.
+  Profile(const std::string& path, int rank, int world_size, StopSignal& stop);
 
   void update(const distributed::Reducer& reducer, const UpdateReport& report);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
-  void write(const std::string& line);
-
-  std::string path_;
   int rank_, world_size_;
-  std::unique_ptr<std::FILE, Close> file_;
+  OutputLines lines_;
   std::shared_ptr<const distributed::BucketAssignment> assignment_;  // as written last
 };
 
