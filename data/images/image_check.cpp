@@ -57,4 +57,23 @@ std::vector<UnreadableImage> find_unreadable(const ImageFiles& images, ImageChec
   return unreadable;
 }
 
+std::vector<std::int64_t> unreadable_classes(const ImageFiles& images, const std::vector<UnreadableImage>& unreadable) {
+  std::vector<std::int64_t> readable(images.classes.size(), 0), found(images.classes.size(), 0);
+  for (const ImageFile& file : images.files) ++readable[static_cast<std::size_t>(file.label)];
+  for (const auto& [index, reason] : unreadable) {
+    const auto label = static_cast<std::size_t>(images.files[static_cast<std::size_t>(index)].label);
+    --readable[label];
+    ++found[label];
+  }
+  std::vector<std::int64_t> classes;
+  for (std::size_t label = 0; label < found.size(); ++label)
+    if (found[label] > 0 && readable[label] == 0) classes.push_back(static_cast<std::int64_t>(label));
+  return classes;
+}
+
+void leave_out(const std::vector<UnreadableImage>& unreadable, ImageFiles& images) {
+  for (const auto& [index, reason] : unreadable) images.files[static_cast<std::size_t>(index)].name.clear();
+  std::erase_if(images.files, [](const ImageFile& file) { return file.name.empty(); });
+}
+
 }  // namespace tandem::data

@@ -25,4 +25,10 @@ struct UnreadableImage {
 /// read on the compute threads of the thread that calls.
 std::vector<UnreadableImage> find_unreadable(const ImageFiles& images, ImageCheck check);
 
+/// Numbers of the classes that have images, all of which are `unreadable`, in order.
+std::vector<std::int64_t> unreadable_classes(const ImageFiles& images, const std::vector<UnreadableImage>& unreadable);
+
+/// Takes them out of `images`.
+void leave_out(const std::vector<UnreadableImage>& unreadable, ImageFiles& images);
+
 }  // namespace tandem::data

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tandem/core/error.h"
+#include "tandem/core/fnv1a.h"
 #include "tandem/data/images/held_out.h"
 
 namespace tandem::data {
@@ -140,6 +141,16 @@ ImageFiles list_image_files(const fs::path& folder, Split split, std::optional<d
     core::fail("{}: cannot be listed: {}", (error.path1().empty() ? folder : error.path1()).string(),
                error.code().message());
   }
+}
+
+std::uint64_t hash_of(const ImageFiles& images) {
+  std::uint64_t hash = core::fnv1a("");
+  for (const ImageFile& file : images.files) {
+    std::error_code error;  // a file that has gone is an error when it is read
+    const std::uintmax_t size = fs::file_size(images.folder / file.name, error);
+    hash = core::fnv1a(fmt::format("{} {}\n", file.name, error ? 0 : size), hash);
+  }
+  return hash;
 }
 
 }  // namespace tandem::data

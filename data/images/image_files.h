@@ -45,4 +45,8 @@ inline constexpr double kUsualHeldOut = 0.1;
 /// class that train lacks, an image lies outside of the classes' folders, or `held_out` is given beside val or test.
 ImageFiles list_image_files(const std::filesystem::path& folder, Split split, std::optional<double> held_out = {});
 
+/// Of the names and sizes of all files: another one if a file is added, removed, renamed or replaced by a file of
+/// another size, and the same wherever the folder lies. No file is opened.
+std::uint64_t hash_of(const ImageFiles& images);
+
 }  // namespace tandem::data

@@ -140,6 +140,28 @@ TEST(ImageFiles, NoImageIsLeftOutSilently) {
   EXPECT_EQ(images.other_files, (std::vector<std::string>{"6", "a/5.txt"}));
 }
 
+TEST(ImageFiles, TheHashIsOfNamesAndSizes) {
+  const TemporaryFolder folder, elsewhere;
+  const auto hash = [](const TemporaryFolder& its) { return hash_of(list_image_files(its.path(), Split::train)); };
+  for (const TemporaryFolder* its : {&folder, &elsewhere}) {
+    put(*its, {"train/a/1.jpg", "train/b/2.jpg", "val/a/1.jpg"});
+    its->put("train/a/1.jpg", "pixels");
+  }
+  const std::uint64_t before = hash(folder);
+  EXPECT_EQ(hash(elsewhere), before) << "the same wherever the folder lies";
+  put(folder, {"val/b/1.jpg", "train/a/notes.txt"});
+  EXPECT_EQ(hash(folder), before);
+  folder.put("train/a/1.jpg", "pixel");
+  EXPECT_NE(hash(folder), before);
+  folder.put("train/a/1.jpg", "pixels");
+  EXPECT_EQ(hash(folder), before);
+  fs::rename(folder / "train/a/1.jpg", folder / "train/a/3.jpg");
+  EXPECT_NE(hash(folder), before);
+  fs::rename(folder / "train/a/3.jpg", folder / "train/a/1.jpg");
+  put(folder, {"train/a/3.jpg"});
+  EXPECT_NE(hash(folder), before);
+}
+
 TEST(ImageFiles, AFolderThatMayNotBeRead) {
   const TemporaryFolder folder;
   put(folder, {"train/a/1.jpg", "train/a/deep/1.jpg"});

@@ -162,6 +162,20 @@ TEST_F(ImageFolderTest, WhatCannotBeReadIsFoundBefore) {
   EXPECT_EQ(found(ImageCheck::all), (std::vector<std::int64_t>{0, 1, 2}));
 }
 
+TEST_F(ImageFolderTest, WhatCannotBeReadIsLeftOutAndItsClassKnown) {
+  folder_.put("train/a/1.jpg", "");
+  folder_.put("train/a/2.JPG", "");
+  folder_.put("train/b/3.jpeg", "");
+  ImageFiles files = list_image_files(folder_.path(), Split::train);
+  const auto unreadable = find_unreadable(files, ImageCheck::ends);
+  EXPECT_EQ(unreadable_classes(files, unreadable), (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(unreadable_classes(files, {}), (std::vector<std::int64_t>{}));
+  leave_out(unreadable, files);
+  ASSERT_EQ(files.files.size(), 1U);
+  EXPECT_EQ(files.files[0].name, "b/4.jpg");
+  EXPECT_EQ(files.files[0].label, 1) << "classes keep their numbers";
+}
+
 TEST_F(ImageFolderTest, ErrorsReachWhoTrains) {
   folder_.put("train/b/4.jpg", golden_.file("cmyk").substr(0, 1000));
   const auto images = std::make_shared<ImageFolder>(folder_.path(), Split::train);

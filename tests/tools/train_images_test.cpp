@@ -1,32 +1,8 @@
 // `train` on images: ResNets on folders of photographs, and what the images' size and number of classes decide.
-#include "tests/data/images.h"
-#include "tests/tools/train_ranks.h"
+#include "tests/tools/train_images.h"
 
 namespace tandem::train {
 namespace {
-
-class TrainImages : public TrainRanks {
- protected:
-  /// data/train and data/val: two classes of two photographs each, in colour, grey and CMYK.
-  void write_photographs() const {
-    data::GoldenImages golden;
-    const auto put = [&](const std::string& split, const std::string& label, const std::string& kind) {
-      const fs::path folder = folder_ / "data" / split / label;
-      fs::create_directories(folder);
-      std::ofstream(folder / (kind + ".jpg"), std::ios::binary) << golden.file(kind);
-    };
-    for (const std::string split : {"train", "val"})
-      for (const auto& [label, kind] : {std::pair{"a", "photo"}, {"a", "420"}, {"b", "grey"}, {"b", "cmyk"}})
-        put(split, label, kind);
-  }
-
-  core::Shape shape_of(const std::string& file, const std::string& name) const {
-    return core::load_safetensors(folder_ / file).at(name).shape();
-  }
-
-  static constexpr const char* kFolder =
-      "--model resnet18 --data imagefolder:data --image-size 32 --threads 1 --batch-size 2 --progress none ";
-};
 
 TEST_F(TrainImages, a_resnet_on_a_folder_of_photographs) {
   write_photographs();
@@ -117,27 +93,6 @@ TEST_F(TrainImages, what_does_not_go_together) {
                  "--val-fraction is for --data imagefolder, not for --data fashion-mnist");
   expect_failure(std::string(kFolder) + "--val-fraction 0.5", 1,
                  "no images can be held out for testing: data/val is for that");
-}
-
-// The same as if they were not there, on all ranks and in a run that goes on.
-TEST_F(TrainImages, bad_images_are_left_out_and_counted) {
-  write_photographs();
-  const std::string common = std::string(kFolder) + "--eval-every 0 ";
-  train_well(common + "--steps 3 --metrics clean");
-  std::ofstream(folder_ / "data/train/a/0.jpg") << "no image";
-  std::ofstream(folder_ / "data/train/b/z.heic") << std::string(
-      "\0\0\0\x1c"
-      "ftypheic",
-      12);
-  std::ofstream(folder_ / "data/val/a/notes.txt") << "by the window";
-  const Outcome outcome = train_well(common + "--steps 3 --skip-bad-images --metrics skipped");
-  for (const char* part : {"left out 2 of 6 images: data/train/a/0.jpg, byte 0: is no image", "(and 1 more)",
-                           "1 in data/val are no images by their names: a/notes.txt"})
-    EXPECT_NE(outcome.output.find(part), std::string::npos) << part << " in\n" << outcome.output;
-  EXPECT_EQ(hash("skipped"), hash("clean"));
-  train_well(common + "--steps 2 --skip-bad-images --checkpoint-dir c");
-  train_well(common + "--steps 3 --skip-bad-images --checkpoint-dir c --resume --metrics resumed");
-  EXPECT_EQ(hash("resumed"), hash("clean"));
 }
 
 TEST_F(TrainImages, without_val_some_are_held_out) {

@@ -165,6 +165,12 @@ TEST_F(TrainText, a_run_goes_on_with_the_same_data_and_model_only) {
   train_well(common + "--model-config small.json --data text:corpus.txt --seq-length 12 --steps 3");
   const auto goes_on = [&](const std::string& more) { return common + "--steps 6 --resume " + more; };
   expect_failure(goes_on("--model-config small.json --data text:other.txt --seq-length 12"), 1, "training data ");
+  std::string turned = corpus();  // two words in one line, far from the samples that are compared
+  const std::size_t line = turned.find("the 2 cat sat on the 8 mat");
+  ASSERT_NE(line, turned.npos);
+  turned.replace(line, 26, "the 2 mat sat on the 8 cat");
+  write("turned.txt", turned);
+  expect_failure(goes_on("--model-config small.json --data text:turned.txt --seq-length 12"), 1, "training data ");
   expect_failure(goes_on("--model-config small.json --data text:corpus.txt --seq-length 11"), 1,
                  "comes from a run with ");
   expect_failure(goes_on("--model-config heads.json --data text:corpus.txt --seq-length 12"), 1,

@@ -6,7 +6,6 @@
 #include "tandem/core/fnv1a.h"
 #include "tandem/data/cifar10.h"
 #include "tandem/data/fashion_mnist.h"
-#include "tandem/data/images/image_check.h"
 #include "tandem/data/images/image_folder.h"
 #include "tandem/data/synthetic.h"
 #include "tandem/data/tensors_dataset.h"
@@ -14,6 +13,7 @@
 #include "tandem/data/text/text_data.h"
 #include "tandem/data/text/text_tensors.h"
 #include "tandem/data/text/wordnet.h"
+#include "tools/train/bad_images.h"
 #include "tools/train/report/format.h"
 #include "tools/train/settings/bert_settings.h"
 
@@ -69,6 +69,14 @@ auto naming_data(const Settings& settings, Open&& open) {
   }
 }
 
+std::string hexadecimal(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+// Every token, in its order.
+std::string hash_corpus(const data::MaskedLmDataset& text) {
+  const std::vector<std::int32_t>& tokens = text.corpus().tokens;
+  return hexadecimal(core::fnv1a({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(tokens[0])}));
+}
+
 DataSource open_text(const Settings& settings, const data::TextCorpus& corpus) {
   data::TextDataOptions options{.vocabulary = {},
                                 .vocabulary_size = bert_config_of(settings).vocab_size,
@@ -83,55 +91,29 @@ DataSource open_text(const Settings& settings, const data::TextCorpus& corpus) {
   if (settings.eval_data) test = data::read_text_corpus(*settings.eval_data);
   data::TextData text =
       naming_data(settings, [&] { return data::open_text_data(corpus, options, test ? &*test : nullptr); });
+  const std::string train_contents = hash_corpus(*text.train), test_contents = hash_corpus(*text.test);
   return {.train = std::move(text.train),
           .test = std::move(text.test),
+          .train_contents = train_contents,
+          .test_contents = test_contents,
           .tokenizer = data::TokenizerFile{text.tokenizer.vocabulary(), options.words},
           .unigram_entropy = text.unigram_entropy};
 }
 
-// Images that training would stop at are found before it: an error, or left out.
-void check_images(const Settings& settings, data::ImageFiles& images, std::vector<std::string>& notes) {
-  using data::ImageCheck;
-  const auto bad = data::find_unreadable(images, settings.skip_bad_images ? ImageCheck::all : ImageCheck::ends);
-  if (bad.empty()) return;
-  const std::string others = bad.size() == 1 ? "" : fmt::format(" (and {} more)", with_commas(std::ssize(bad) - 1));
-  if (!settings.skip_bad_images)
-    core::fail("{}{}; --skip-bad-images leaves out what cannot be read", bad.front().reason, others);
-  std::vector<data::ImageFile> kept;
-  auto next = bad.begin();
-  for (std::int64_t i = 0; i < std::ssize(images.files); ++i) {
-    if (next != bad.end() && next->index == i) {
-      ++next;
-    } else {
-      kept.push_back(std::move(images.files[static_cast<std::size_t>(i)]));
-    }
-  }
-  images.files = std::move(kept);
-  notes.push_back(fmt::format("left out {} of {} images: {}{}", with_commas(std::ssize(bad)),
-                              with_commas(std::ssize(images.files) + std::ssize(bad)), bad.front().reason, others));
-}
-
-std::shared_ptr<const data::ImageFolder> open_images(const Settings& settings, const std::string& folder, Split split,
-                                                     std::vector<std::string>& notes) {
-  data::ImageFiles images = data::list_image_files(folder, split, settings.val_fraction);
-  check_images(settings, images, notes);
-  if (!images.other_files.empty() && (split == Split::train || !images.held_out))
-    notes.push_back(fmt::format("{} in {} are no images by their names: {}{}",
-                                with_commas(std::ssize(images.other_files)), images.folder.string(),
-                                images.other_files.front(), images.other_files.size() > 1 ? ", ..." : ""));
-  if (split == Split::test && images.held_out)
-    notes.push_back(fmt::format("{} % of each class are held out to evaluate on, by their names (--val-fraction)",
-                                100 * *images.held_out));
-  return std::make_shared<data::ImageFolder>(
-      std::move(images),
-      data::ImageFolderOptions{.image_size = *settings.image_size, .augment = split == Split::train});
-}
-
 DataSource open_image_folder(const Settings& settings, const std::string& folder) {
   DataSource source{.train = {}, .test = {}};
-  const auto train = open_images(settings, folder, Split::train, source.notes);
+  const auto open = [&](Split split, std::string& contents) {
+    data::ImageFiles images = data::list_image_files(folder, split, settings.val_fraction);
+    check_images(settings, split, images, source.notes);
+    note_listing(split, images, source.notes);
+    contents = hexadecimal(data::hash_of(images));
+    return std::make_shared<data::ImageFolder>(
+        std::move(images),
+        data::ImageFolderOptions{.image_size = *settings.image_size, .augment = split == Split::train});
+  };
+  const auto train = open(Split::train, source.train_contents);
   source.train = train;
-  source.test = open_images(settings, folder, Split::test, source.notes);
+  source.test = open(Split::test, source.test_contents);
   source.class_names = train->class_names();
   return source;
 }
@@ -207,13 +189,14 @@ std::string DataSource::describe() const {
 
 std::optional<std::string> vocabulary_hash(const DataSource& data) {
   if (!data.tokenizer) return std::nullopt;
-  return fmt::format("{:016x}", vocabulary_fingerprint(data));
+  return hexadecimal(vocabulary_fingerprint(data));
 }
 
 std::string contents_fingerprint(const DataSource& source) {
   constexpr std::int64_t kSamples = 16;
-  const std::uint64_t hash = hash_samples(*source.train, kSamples, hash_names(source));
-  return fmt::format("{:016x}", hash_samples(*source.test, kSamples, hash));
+  std::uint64_t hash = hash_samples(*source.train, kSamples, hash_names(source));
+  hash = hash_samples(*source.test, kSamples, hash);
+  return hexadecimal(core::fnv1a(source.train_contents + source.test_contents, hash));
 }
 
 DataSource open_data(const Settings& settings) {
@@ -226,7 +209,8 @@ DataSource open_data(const Settings& settings) {
   if (train && train->sample_shape() != test->sample_shape())
     core::fail("--data {}: training samples have shape {}, test samples {}", *settings.data,
                train->sample_shape().str(), test->sample_shape().str());
-  source.fingerprint = fmt::format("{:016x}", hash_samples(*source.train, 3, hash_names(source)));
+  source.fingerprint =
+      hexadecimal(core::fnv1a(source.train_contents, hash_samples(*source.train, 3, hash_names(source))));
   return source;
 }
 

@@ -15,13 +15,15 @@ namespace tandem::train {
 
 struct DataSource {
   std::shared_ptr<const data::Dataset> train, test;
-  bool shuffle = true;                                ///< the training samples, anew each epoch
-  std::vector<std::string> class_names = {};          ///< by number; empty if nobody has said
-  std::vector<std::string> notes = {};                ///< what a user may not expect: a line each
+  bool shuffle = true;                        ///< the training samples, anew each epoch
+  std::vector<std::string> class_names = {};  ///< by number; empty if nobody has said
+  std::vector<std::string> notes = {};        ///< what a user may not expect: a line each
+  /// Hashes of all that samples are made of: names and sizes of image files, tokens; empty of other data.
+  std::string train_contents = {}, test_contents = {};
   std::optional<data::TokenizerFile> tokenizer = {};  ///< of text that was tokenized here
   std::optional<double> unigram_entropy = {};         ///< of its training part, nats: the loss of who knows no context
-  /// A hash of what samples mean: the vocabulary, and a few training samples as a model gets them. A run that goes on
-  /// must have the same.
+  /// A hash of what samples mean: the vocabulary, train_contents, and a few training samples as a model gets them. A
+  /// run that goes on must have the same.
   std::string fingerprint = {};
 
   /// Rows with a class each; else null.
