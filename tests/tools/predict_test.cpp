@@ -186,6 +186,8 @@ TEST_F(PredictTest, paths_need_not_be_utf_8_and_output_must_arrive) {
   const auto config = nlohmann::json::parse(read_text(folder_ / "run\xe9/config.json"));
   EXPECT_EQ(config.at("data").dump(), R"({"bytes":"746578743a63e92e747874"})");
   train_well("--eval-only --from 'run\xe9' --threads 1 --progress none");
+  train_well("--config 'run\xe9/config.json' --out plain --checkpoint-dir 'kept\xe9' --threads 1 --progress none");
+  train_well("--eval-only --from plain --threads 1 --progress none");
   for (const std::string program : {TANDEM_TRAIN, TANDEM_PREDICT, TANDEM_TOKENIZE, TANDEM_LAUNCH, TANDEM_BENCH}) {
     const Outcome outcome = shell("'" + program + "' --help > /dev/full");
     EXPECT_EQ(outcome.code, 1) << program;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/data/temporary_folder.h"
 #include "tools/train/ranks.h"
 #include "tools/train/settings/command_line.h"
 #include "tools/train/settings/setting_table.h"
@@ -178,6 +179,40 @@ TEST(Settings, config_errors_name_file_key_and_what_is_allowed) {
   expect_usage_error({"--config", "/nowhere/config.json"}, {"--config", "/nowhere/config.json"});
 }
 
+TEST(Settings, errors_of_a_run_name_the_flag_that_asks_for_it) {
+  const data::TemporaryFolder run;
+  const std::string folder = run.path().string(), file = folder + "/config.json";
+  const auto error = [&](const std::string& config) {
+    run.put("config.json", config);
+    return usage_error({"--eval-only", "--from", folder.c_str()});
+  };
+  EXPECT_EQ(error(R"({"batchsize": 16})"),
+            "--from " + file + ": unknown key \"batchsize\"; did you mean --batch-size?");
+  EXPECT_EQ(error(R"({"lr": -1})"), "--from " + file + ": \"lr\" is -1, allowed is a number, at least 0");
+  EXPECT_EQ(error("lr: 1"), "--from " + file + ": not valid JSON at byte 1");
+  EXPECT_EQ(error("[]"), "--from " + file + ": needs an object, {\"batch-size\": 64, ...}");
+  EXPECT_EQ(error(R"({"lr": 1, "lr": 2})"), "--from " + file + ": the key \"lr\" appears twice");
+  EXPECT_EQ(error(R"({"lr": 1e999})"), "--from " + file + ": holds a number that is too large");
+}
+
+// A path may be any bytes; other text that ends up in files may not, and is refused before there is something to lose.
+TEST(Settings, text_that_is_no_utf8_is_refused_or_kept) {
+  expect_usage_error({"--freeze", "conv1\xff"},
+                     {"--freeze", "allowed is names of parameters or modules, in UTF-8, with commas between"});
+  Settings settings;
+  int kept = 0;
+  for (const Setting& setting : setting_table(settings)) {
+    if (!setting.read("imagefolder:\xff") && !setting.read("\xff")) continue;
+    ++kept;
+    const auto json = setting.write_json();
+    EXPECT_NO_THROW(json.dump()) << setting.name;
+    EXPECT_TRUE(setting.read_json(json)) << setting.name;
+    EXPECT_EQ(setting.write_json(), json) << setting.name;
+    EXPECT_TRUE(setting.is_of_one_rank || setting.name == "data") << setting.name << " is no path";
+  }
+  EXPECT_GT(kept, 10);
+}
+
 TEST(Settings, json_and_back_is_the_same) {
   const Settings settings =
       parse({"--model", "mlp", "--optimizer", "adamw", "--lr", "0.1", "--steps", "7", "--seed", "9007199254740993",
@@ -222,6 +257,8 @@ TEST(Settings, outputs_of_a_config_are_taken_by_a_call_that_goes_on_with_the_run
   expect_outputs({"--resume", "--checkpoint-dir", "c"}, true);
   expect_outputs({"--resume", "--checkpoint-dir", "d"}, false);
   EXPECT_EQ(parse({"--config", config.path(), "--resume"}).out, "a");
+  const File other(to_json(parse({"--model", "mlp", "--out", "r\xe9", "--metrics", "m"})).dump());
+  EXPECT_EQ(parse({"--config", other.path(), "--resume", "--out", "r\xe9"}).metrics, "m");
 }
 
 TEST(Settings, facts_of_a_config_set_nothing) {

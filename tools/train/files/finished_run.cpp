@@ -11,6 +11,7 @@
 #include "tools/train/files/pretrained.h"
 #include "tools/train/files/pretrained_folder.h"
 #include "tools/train/settings/command_line.h"
+#include "tools/train/settings/text_json.h"
 
 namespace tandem::train {
 namespace {
@@ -27,8 +28,7 @@ std::optional<std::string> recorded_checkpoint_folder(const fs::path& run) {
   const auto config = nlohmann::json::parse(core::read_file(run / kConfigFile), nullptr, /*allow_exceptions=*/false);
   if (!config.is_object() || !config.contains(kOutputs) || !config[kOutputs].is_object()) return std::nullopt;
   const auto found = config[kOutputs].find("checkpoint-dir");
-  if (found == config[kOutputs].end() || !found->is_string()) return std::nullopt;
-  return found->get<std::string>();
+  return found == config[kOutputs].end() ? std::nullopt : text_from_json(*found);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "tandem/core/files/safetensors_header.h"
 #include "tools/train/files/finished_run.h"
 #include "tools/train/settings/setting_table.h"
+#include "tools/train/settings/text_json.h"
 
 namespace tandem::train {
 namespace {
@@ -55,12 +56,22 @@ void check_no_extras(const CLI::App& app, const std::vector<Setting>& table) {
 // Settings are plain values, so deeper nesting than this is no config, and printing it would recurse.
 constexpr int kMaxDepth = 8;
 
-nlohmann::json parse_config(const std::string& path, const std::string& text) {
+/// A file of settings, and the flag that asks for it, with which errors begin.
+struct ConfigFile {
+  std::string flag, path;
+
+  template <class... Arguments>
+  [[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
+    fail_usage("{} {}: {}", flag, path, fmt::format(format, std::forward<Arguments>(arguments)...));
+  }
+};
+
+nlohmann::json parse_config(const ConfigFile& file, const std::string& text) {
   std::set<std::string> keys;
   return nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-    if (depth > kMaxDepth) fail_usage("--config {}: nested more than {} deep", path, kMaxDepth);
+    if (depth > kMaxDepth) file.fail("nested more than {} deep", kMaxDepth);
     if (event == nlohmann::json::parse_event_t::key && depth == 1 && !keys.insert(value.get<std::string>()).second)
-      fail_usage("--config {}: the key {} appears twice", path, core::quoted_name(value.get<std::string>()));
+      file.fail("the key {} appears twice", core::quoted_name(value.get<std::string>()));
     return true;
   });
 }
@@ -73,35 +84,33 @@ std::string shown(const nlohmann::json& value) {
   return text.size() > kShown ? text.substr(0, kShown) + "..." : text;
 }
 
-nlohmann::json load_config(const std::string& path) {
+nlohmann::json load_config(const ConfigFile& file) {
   nlohmann::json config;
   try {
-    config = parse_config(path, core::read_file(path));
+    config = parse_config(file, core::read_file(file.path));
   } catch (const nlohmann::json::parse_error& error) {
-    fail_usage("--config {}: not valid JSON at byte {}", path, error.byte);
+    file.fail("not valid JSON at byte {}", error.byte);
   } catch (const nlohmann::json::out_of_range&) {
-    fail_usage("--config {}: holds a number that is too large", path);
+    file.fail("holds a number that is too large");
   } catch (const UsageError&) {
     throw;
   } catch (const core::Error& error) {
-    fail_usage("--config {}", error.what());
+    fail_usage("{} {}", file.flag, error.what());
   }
   for (const char* key : {"", kOutputs, kFacts})
     if (const auto& part = *key ? config.value(key, nlohmann::json::object()) : config; !part.is_object())
-      fail_usage("--config {}: {}needs an object, {{\"batch-size\": 64, ...}}", path,
-                 *key ? fmt::format("\"{}\" ", key) : "");
+      file.fail("{}needs an object, {{\"batch-size\": 64, ...}}", *key ? fmt::format("\"{}\" ", key) : "");
   return config;
 }
 
-void read_settings(const std::string& path, const nlohmann::json& config, std::vector<Setting>& table,
+void read_settings(const ConfigFile& file, const nlohmann::json& config, std::vector<Setting>& table,
                    const std::set<std::string>& left_open = {}) {
   for (const auto& [key, value] : config.items()) {
     if (key == kOutputs || key == kFacts || left_open.contains(key)) continue;
     const auto setting = std::find_if(table.begin(), table.end(), [&](const Setting& s) { return s.name == key; });
     if (setting == table.end() || key == "config")
-      fail_usage("--config {}: unknown key {}{}", path, core::quoted_name(key), suggestion(table, key));
-    if (!setting->read_json(value))
-      fail_usage("--config {}: \"{}\" is {}, allowed is {}", path, key, shown(value), setting->allowed);
+      file.fail("unknown key {}{}", core::quoted_name(key), suggestion(table, key));
+    if (!setting->read_json(value)) file.fail("\"{}\" is {}, allowed is {}", key, shown(value), setting->allowed);
   }
 }
 
@@ -129,7 +138,7 @@ bool goes_on(const std::vector<Flag>& flags, const nlohmann::json& outputs) {
     const std::string& name = flag.setting->name;
     if (name != "out" && name != "checkpoint-dir") return true;
     const auto place = given(flags, name);
-    return !place || outputs.value(name, nlohmann::json()) == *place;
+    return !place || outputs.value(name, nlohmann::json()) == text_to_json(*place);
   });
 }
 
@@ -143,10 +152,11 @@ std::set<std::string> read_derived(const nlohmann::json& config) {
 // What was derived is derived again: a learning rate that SGD had by default is not one that was chosen for Adam.
 void read_config(const std::string& path, const std::vector<Flag>& flags, std::vector<Setting>& table,
                  Settings& settings) {
-  const nlohmann::json config = load_config(path);
-  read_settings(path, config, table, read_derived(config));
+  const ConfigFile file{.flag = "--config", .path = path};
+  const nlohmann::json config = load_config(file);
+  read_settings(file, config, table, read_derived(config));
   const auto outputs = config.value(kOutputs, nlohmann::json::object());
-  if (goes_on(flags, outputs)) read_settings(path, outputs, table);
+  if (goes_on(flags, outputs)) read_settings(file, outputs, table);
   settings.config_facts = read_facts(config);
 }
 
@@ -161,8 +171,9 @@ void resolve(Settings& settings, const std::vector<Setting>& table) {
 }
 
 void read_run(const std::string& run, const std::vector<Flag>& flags, std::vector<Setting>& table, Settings& settings) {
-  const std::string file = run + "/config.json";
-  if (!std::filesystem::exists(file)) fail_usage("--from {}: is no run folder of train, it has no config.json", run);
+  const ConfigFile file{.flag = "--from", .path = run + "/config.json"};
+  if (!std::filesystem::exists(file.path))
+    fail_usage("--from {}: is no run folder of train, it has no config.json", run);
   read_settings(file, load_config(file), table);
   adopt_run(run, given(flags, "data"), settings);
 }

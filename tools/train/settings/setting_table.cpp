@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tandem/data/text/unicode.h"
 #include "tandem/models/bert_config.h"
 #include "tandem/models/model_zoo.h"
 #include "tools/train/settings/near_names.h"
@@ -36,6 +37,10 @@ struct Allowed {
 };
 
 Allowed<std::string> any_text(const char* text) { return {.text = text}; }
+/// Of text that files hold as such.
+Allowed<std::string> utf8_text(const char* text) {
+  return {text, [](const std::string& value) { return !data::find_invalid_utf8(value); }};
+}
 Allowed<std::string> path(const char* text) { return {.text = text, .is_path = true}; }
 Allowed<std::string> output(const char* text) { return {.text = text, .is_path = true, .is_output = true}; }
 Allowed<bool> on_or_off() { return {.text = "true or false"}; }
@@ -308,7 +313,7 @@ void add_files(Table& table, Settings& s) {
            "other "
            "flags win")
       .is_of_one_call = true;
-  table.row("freeze", s.freeze, any_text("names of parameters or modules, with commas between"),
+  table.row("freeze", s.freeze, utf8_text("names of parameters or modules, in UTF-8, with commas between"),
             "Parameters that are not trained, by their names or their modules', e.g. conv1,bn1,layer* (* is any text); "
             "batch norms among them keep their statistics");
   table.row("save-weights", s.save_weights, output("a file"), "Weights at the end, with the names of the classes");
