@@ -260,32 +260,6 @@ TEST_F(ByHand, what_does_not_fit_is_named_on_all_ranks) {
   expect(rank(0, 2) + tiny(), rank(1, 3) + tiny(), "world size", 3, 1);
 }
 
-TEST_F(ByHand, data_may_lie_elsewhere_on_each_rank_if_the_contents_are_the_same) {
-  write_rows("a.safetensors", 40);
-  write_rows("b.safetensors", 40);
-  write_rows("c.safetensors", 41);
-  const auto start = [&](RankProcesses& ranks, const HeldPort& port, const std::string& second) {
-    int number = 0;
-    for (const std::string& file : {std::string("a"), second})
-      ranks.start(rank(number++, 2) + "--model mlp --batch-size 4 --threads 1 --progress none --eval-every 0 " +
-                  "--init tcp://127.0.0.1:" + port.str() + " --metrics m --data tensors:" + path(file) +
-                  ".safetensors");
-  };
-  const HeldPort same_port, other_port;
-  RankProcesses same(folder_);
-  start(same, same_port, "b");
-  for (const std::size_t i : {0U, 1U}) EXPECT_EQ(same.wait(i).code, 0) << same.errors(i);
-  EXPECT_EQ(hash("m"), hash("m.rank1"));
-  RankProcesses other(folder_);
-  start(other, other_port, "c");
-  for (const std::size_t i : {0U, 1U}) {
-    EXPECT_EQ(other.wait(i).code, 1) << other.errors(i);
-    EXPECT_EQ(other.wait(i).last_error,
-              "train: error: what the ranks read differ: rank 0 has 40 training and 40 test samples, rank 1 has 41 "
-              "training and 41 test samples");
-  }
-}
-
 TEST_F(ByHand, wrong_ranks_are_wrong_usage) {
   expect_failure("--rank 2 --world-size 2 " + tiny(), 2, "--rank");
   expect_failure("--rank 0 " + tiny(), 2, "--world-size");
