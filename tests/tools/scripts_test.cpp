@@ -50,5 +50,26 @@ TEST_F(Scripts, wrong_arguments_are_errors) {
   }
 }
 
+// Those of train, before minutes of building; with them it goes on to what it installs first.
+TEST_F(Scripts, quickstart_knows_all_flags_of_train_and_no_others) {
+  const fs::path quickstart = fs::path(TANDEM_SOURCE_DIR) / "tools/quickstart";
+  const Outcome wrong = run(quickstart, "--epochs 1 --batchsize=4");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.errors,
+            "quickstart: error: unknown flag --batchsize: only flags of train are allowed, such as --epochs 1 (see "
+            "--help)\n");
+  EXPECT_EQ(read_text(folder_ / "reached"), "");
+  std::string all;
+  std::istringstream words(train_well("--help").output);
+  for (std::string word; words >> word;)
+    if (word.starts_with("--") && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == word.npos &&
+        word != "--help")
+      all += word + " ";
+  EXPECT_NE(all.find("--skip-bad-images"), all.npos) << all;
+  const Outcome right = run(quickstart, all);
+  EXPECT_EQ(right.errors.find("unknown flag"), std::string::npos) << right.errors;
+  EXPECT_NE(read_text(folder_ / "reached"), "");
+}
+
 }  // namespace
 }  // namespace tandem::train
