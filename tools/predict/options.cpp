@@ -49,7 +49,8 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   std::erase_if(table, [](const train::Setting& setting) { return !is_taken(setting); });
   CLI::App app(kDescription, "predict");
   app.add_option("INPUT", options.inputs,
-                 "images or folders of them; of a BERT files of text, a sample a line (-: what is piped in)")
+                 "images or folders of them; of a BERT files of text, a sample a line, which is one segment, not a "
+                 "pair (-: what is piped in)")
       ->required();
   app.add_option("--from", options.from, "the run: the folder that train's --out made");
   app.add_option("--weights", options.weights,
