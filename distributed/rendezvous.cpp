@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -15,6 +14,7 @@
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/fields.h"
 #include "tandem/distributed/network/address.h"
+#include "tandem/distributed/notice.h"
 
 namespace tandem::distributed {
 namespace {
@@ -164,8 +164,8 @@ std::vector<Identity> meet_members(Store& store, Watch& watch, const RankSetting
     const std::string listening = place.empty() ? "" : fmt::format("; rank {} listens on {}", settings.rank, place);
     if (now >= deadline) give_up(store, watch, settings, missing, listening);
     if (!std::exchange(has_spoken, true)) {
-      fmt::print(stderr, "rank {}: waiting for {} of {} at {}{}\n", settings.rank, name_ranks(missing),
-                 settings.world_size, store.str(), listening);
+      print_notice(fmt::format("rank {}: waiting for {} of {} at {}{}", settings.rank, name_ranks(missing),
+                               settings.world_size, store.str(), listening));
     }
   }
   return members;

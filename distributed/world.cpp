@@ -20,6 +20,7 @@
 #include "tandem/distributed/groups/mpi_group.h"
 #include "tandem/distributed/groups/thread_group.h"
 #include "tandem/distributed/network/address.h"
+#include "tandem/distributed/notice.h"
 #include "tandem/distributed/published_port.h"
 #include "tandem/distributed/rendezvous.h"
 #include "tandem/distributed/served_store.h"
@@ -84,7 +85,7 @@ class World::Implementation {
 
 World::Implementation::Implementation(const RankSettings& given, const WatchOptions& watch_options) : settings(given) {
   const auto deadline = Clock::now() + settings.timeout;
-  if (!settings.warning.empty()) fmt::print(stderr, "warning: {}\n", settings.warning);
+  if (!settings.warning.empty()) print_notice("warning: " + settings.warning);
   Identity identity = own_identity();
   if (settings.interface) identity.address = address_of_interface(*settings.interface);
   connect(identity, deadline);
@@ -213,7 +214,7 @@ World::Implementation::~Implementation() {
   try {
     if (!has_left_ && watch && !watch->failure()) end_without_leave();
   } catch (const std::exception& error) {  // A destructor's caller cannot be told.
-    fmt::print(stderr, "world: error: {}\n", error.what());
+    print_notice(fmt::format("world: error: {}", error.what()));
   }
 }
 

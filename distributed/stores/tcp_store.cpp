@@ -1,7 +1,6 @@
 #include "tandem/distributed/stores/tcp_store.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include "tandem/distributed/error.h"
 #include "tandem/distributed/network/socket.h"
+#include "tandem/distributed/notice.h"
 #include "tandem/distributed/stores/dictionary.h"
 #include "tandem/distributed/stores/store_protocol.h"
 
@@ -114,7 +114,7 @@ Socket connect_until(const std::string& host, std::uint16_t port, Milliseconds t
     if (auto socket = try_to_connect(host, port, deadline, reason)) return *std::move(socket);
     if (deadline.has_passed()) break;
     if (patience.has_passed() && !std::exchange(has_spoken, true))
-      fmt::print(stderr, "waiting for a store at {} ({})\n", place, reason);
+      print_notice(fmt::format("waiting for a store at {} ({})", place, reason));
     std::this_thread::sleep_for(std::min(pause, deadline.nap()));
   }
   throw TimeoutError(

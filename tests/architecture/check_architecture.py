@@ -32,7 +32,7 @@ SOURCES = {".h", ".cpp", ".cuh", ".cu"}
 # Folders whose headers are not installed: kernels, and what needs a library that users need not have.
 PRIVATE_FOLDERS = {"cpu", "cuda", "mpi"}
 # What the libraries are built with and their users need not have (the PRIVATE dependencies in CMakeLists.txt).
-PRIVATE_HEADERS = re.compile(r"(unsupported/)?Eigen/|(oneapi/)?dnnl|nlohmann/|zlib\.h|utf8proc\.h|jpeglib\.h|jerror\.h|gloo/|mpi\.h")
+PRIVATE_HEADERS = re.compile(r"(unsupported/)?Eigen/|(oneapi/)?dnnl|nlohmann/|zlib\.h|utf8proc\.h|jpeglib\.h|jerror\.h|png\.h|gloo/|mpi\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -91,6 +91,15 @@ def check_includes(root):
                     yield f"{path.relative_to(root)}:{number}: {violation}"
 
 
+def check_notices(root):
+    """A library's or a program's words to the user must not end the run if they do not arrive."""
+    for folder in [*MAY_INCLUDE, "tools"]:
+        for path in files_of(root, folder):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                if "fmt::print(stderr" in line:
+                    yield f"{path.relative_to(root)}:{number}: fmt::print throws if stderr takes nothing: use std::fputs"
+
+
 def check_stems(root):
     ops = root / "core/ops"
     for header in sorted(ops.glob("*.h")):
@@ -129,7 +138,7 @@ def check_links(root):
 
 
 def check(root):
-    return [*check_includes(root), *check_stems(root), *check_links(root)]
+    return [*check_includes(root), *check_notices(root), *check_stems(root), *check_links(root)]
 
 
 def main():

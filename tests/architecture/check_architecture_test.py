@@ -72,7 +72,11 @@ class CheckArchitecture(unittest.TestCase):
         self.expect_one({"core/tensor.h": "#include <unsupported/Eigen/SpecialFunctions>\n"}, "unsupported/Eigen")
         self.expect_one({"nn/module.h": "#include <dnnl.hpp>\n"}, "dnnl.hpp")
         self.expect_one({"nn/module.h": "#include <oneapi/dnnl/dnnl.hpp>\n"}, "oneapi/dnnl")
+        self.expect_one({"core/tensor.h": "#include <png.h>\n"}, "png.h")
         self.expect_one({"core/tensor.h": '#include "tandem/core/ops/cpu/map.h"\n'}, "not installed")
+
+    def test_notices_that_throw(self):
+        self.expect_one({"distributed/reducer.cpp": '\nfmt::print(stderr, "slow");\n'}, "distributed/reducer.cpp:2", "std::fputs")
 
     def test_operator_without_its_files(self):
         self.expect_one({"core/ops/add.cpp": None}, "core/ops/add.h", "no core/ops/add.cpp")

@@ -52,5 +52,12 @@ TEST_F(TrainRanks, a_starter_that_is_not_understood_is_warned_of) {
       << outcome.errors;
 }
 
+TEST_F(TrainRanks, a_warning_that_does_not_arrive_ends_no_run) {
+  const Outcome outcome = shell("MV2_COMM_WORLD_RANK=0 MV2_COMM_WORLD_SIZE=2 '" TANDEM_TRAIN
+                                "' --model mlp --data synthetic --synthetic-samples 16 --threads 1 2> /dev/full");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.output.find("done: 1 of 1 steps"), std::string::npos) << outcome.output;
+}
+
 }  // namespace
 }  // namespace tandem::train
