@@ -115,13 +115,16 @@ std::string read_file(const std::filesystem::path& path) {
   return contents;
 }
 
+std::string without_byte_order_mark(std::string text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (text.starts_with(kMark)) text.erase(0, kMark.size());
+  return text;
+}
+
 std::string read_text_file(const std::filesystem::path& path, const char* what, std::uint64_t most) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (const std::uint64_t size = InputFile(path).size(); size > most)
     fail("{}: {} bytes are too many for {}, at most {} are read", path.string(), size, what, most);
-  std::string text = read_file(path);
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  return text;
+  return without_byte_order_mark(read_file(path));
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents) {

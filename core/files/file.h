@@ -65,8 +65,10 @@ class AtomicFile {
 
 /// All bytes of a file.
 std::string read_file(const std::filesystem::path& path);
-/// A text file without the byte order mark that some editors put before its first line. Throws Error where it has more
-/// than `most` bytes, which `what` ("a vocabulary") never has.
+/// `text` without the byte order mark that some editors and shells put before its first line.
+std::string without_byte_order_mark(std::string text);
+/// A text file without_byte_order_mark(). Throws Error if it has more than `most` bytes, which `what` ("a vocabulary")
+/// never has.
 std::string read_text_file(const std::filesystem::path& path, const char* what = "text",
                            std::uint64_t most = std::uint64_t{1} << 40);
 /// Replaces or makes the file, by an AtomicFile.

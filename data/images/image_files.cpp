@@ -125,6 +125,17 @@ ImageFiles list(const fs::path& folder, Split split, std::optional<double> held_
   return images;
 }
 
+// What the system says of a folder becomes an Error.
+template <class List>
+auto naming_place(const fs::path& folder, List&& list) {
+  try {
+    return list();
+  } catch (const fs::filesystem_error& error) {
+    core::fail("{}: cannot be listed: {}", (error.path1().empty() ? folder : error.path1()).string(),
+               error.code().message());
+  }
+}
+
 }  // namespace
 
 bool has_image_name(const fs::path& path) {
@@ -135,12 +146,16 @@ bool has_image_name(const fs::path& path) {
 }
 
 ImageFiles list_image_files(const fs::path& folder, Split split, std::optional<double> held_out) {
-  try {
-    return list(folder, split, held_out);
-  } catch (const fs::filesystem_error& error) {
-    core::fail("{}: cannot be listed: {}", (error.path1().empty() ? folder : error.path1()).string(),
-               error.code().message());
-  }
+  return naming_place(folder, [&] { return list(folder, split, held_out); });
+}
+
+std::vector<std::string> list_images_below(const fs::path& folder) {
+  return naming_place(folder, [&] {
+    std::vector<std::string> images, others;
+    add_files(folder, images, others);
+    std::sort(images.begin(), images.end());
+    return images;
+  });
 }
 
 std::uint64_t hash_of(const ImageFiles& images) {

@@ -49,4 +49,8 @@ ImageFiles list_image_files(const std::filesystem::path& folder, Split split, st
 /// another size, and the same wherever the folder lies. No file is opened.
 std::uint64_t hash_of(const ImageFiles& images);
 
+/// The images (has_image_name()) in a folder and in those below it, for whom classes do not matter: paths, sorted by
+/// bytes. What begins with a dot is left alone, links are followed. Throws Error if a folder may not be read.
+std::vector<std::string> list_images_below(const std::filesystem::path& folder);
+
 }  // namespace tandem::data

@@ -47,6 +47,18 @@ TEST(ImageFiles, SortedByClassAndName) {
   EXPECT_EQ(val.path(1), folder / "val/b/1.jpg");
 }
 
+TEST(ImageFiles, BelowAFolderWithoutClasses) {
+  const TemporaryFolder folder;
+  put(folder, {"b/2.jpg", "b/10.png", "b/more/x.webp", "1.jpg", ".hidden.jpg", "b/._2.jpg", ".cache/1.jpg", "README"});
+  std::vector<std::string> expected;
+  for (const char* name : {"1.jpg", "b/10.png", "b/2.jpg", "b/more/x.webp"}) expected.push_back(folder / name);
+  EXPECT_EQ(list_images_below(folder.path()), expected);
+  fs::create_directory(folder / "none");
+  EXPECT_TRUE(list_images_below(folder / "none").empty());
+  EXPECT_EQ(error_of([&] { list_images_below(folder / "gone"); }),
+            (folder / "gone").string() + ": cannot be listed: No such file or directory");
+}
+
 TEST(ImageFiles, TestWhereThereIsNoVal) {
   const TemporaryFolder folder;
   put(folder, {"train/a/1.jpg", "test/a/2.jpg"});

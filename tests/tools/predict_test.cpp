@@ -102,6 +102,8 @@ TEST_F(PredictTest, fills_masks) {
   write("none.txt", "the cat\n");
   expect_error("--from run none.txt", 1,
                "none.txt, line 1: has no [MASK], which the model, a masked language model, could fill");
+  expect_error("--from run lines.txt none.txt", 1,
+               "none.txt, line 1: has no [MASK], which the model, a masked language model, could fill");
   write("long.txt", "the cat sat on the mat the cat sat on the mat [MASK]\n");
   expect_error("--from run long.txt", 1,
                "long.txt, line 1: 15 tokens, the model takes 12; with --truncate lines are cut");
@@ -143,6 +145,19 @@ TEST_F(PredictTest, classifies_lines) {
   EXPECT_NEAR(shares[0] + shares[1], 1, 1e-6);
   EXPECT_EQ(predict("--from run - -o o.csv" + words + "< lines.txt"), "");
   EXPECT_EQ(lines_of(read_text(folder_ / "o.csv")).size(), 4u);
+  write("marked.txt", "\xef\xbb\xbfthe cat\nsat on\nmat\n");
+  EXPECT_EQ(predict("--from run - --top 5" + words + "< marked.txt"), predict("--from run lines.txt --top 5" + words));
+  // One word of the third line has no finite embedding.
+  train_well("--eval-only --from run --threads 1 --progress none --save-weights w");
+  auto weights = core::load_safetensors(path("w"));
+  const auto vocabulary = lines_of(read_text(folder_ / "words/vocab.txt"));
+  const auto mat = std::find(vocabulary.begin(), vocabulary.end(), "mat") - vocabulary.begin();
+  ASSERT_LT(mat, std::ssize(vocabulary));
+  core::Tensor& embeddings = weights.at("bert.embeddings.word_embeddings.weight");
+  embeddings.mutable_data<float>()[mat * embeddings.size(1)] = NAN;
+  core::save_safetensors(path("broken"), {weights.begin(), weights.end()});
+  expect_error("--weights broken --model bert --model-config two.json lines.txt" + words, 1,
+               "the model gives values that are not finite for mat");
 }
 
 TEST_F(PredictTest, classes_of_images_are_those_of_the_runs_own_evaluation) {
@@ -172,6 +187,16 @@ TEST_F(PredictTest, classes_of_images_are_those_of_the_runs_own_evaluation) {
   // Without the run: from the file of weights, which names the classes.
   EXPECT_EQ(predict("--weights w --model resnet18 --image-size 32 data/val --threads 1 --batch-size 2"),
             predict("--from run data/val --threads 1 --batch-size 2"));
+  // What begins with a dot is left alone, as in training: thumbnails, and what macOS puts beside a file.
+  const std::string before = predict("--from run data --threads 1");
+  write("data/val/cat/._grey.jpg", "no image");
+  EXPECT_EQ(predict("--from run data --threads 1"), before);
+  fs::create_directory_symlink("..", folder_ / "data/val/loop");
+  const Outcome loop = run("--from run data --threads 1");
+  EXPECT_TRUE(loop.last_error.ends_with(": cannot be listed: Too many levels of symbolic links")) << loop.errors;
+  fs::remove(folder_ / "data/val/loop");
+  fs::create_symlink("nowhere", folder_ / "data/val/cat/x.jpg");
+  expect_error("--from run data", 1, "data/val/cat/x.jpg: cannot be opened: No such file or directory");
   write("x.txt", "x");
   EXPECT_EQ(run("--from run x.txt").code, 1);
   fs::create_directory(folder_ / "none");

@@ -28,6 +28,12 @@ TEST_F(TokenizeTest, ALineForALine) {
   expect_output("text --vocab vocab.txt --special --output tokens", "un ##able !\n\n[MASK] [UNK]\n");
   expect_output("text --vocab vocab.txt --cased", "1 7\n\n8 1 9 1\n");
   expect_output("text --output words --cased", "Unable !\n\n[ MASK ] x\n");
+  const std::string normalizer = R"({"type": "BertNormalizer", "clean_text": false, "lowercase": true})";
+  write("t.json", R"({"normalizer": )" + normalizer + R"(, "pre_tokenizer": {"type": "BertPreTokenizer"},
+                     "model": {"type": "WordPiece", "vocab": {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4,
+                                                              "un": 5, "##able": 6}}})");
+  write("marked", "\xef\xbb\xbfunable\n");
+  expect_output("marked --vocab t.json", "5 6\n");
 }
 
 TEST_F(TokenizeTest, LearnsAVocabulary) {

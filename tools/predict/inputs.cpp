@@ -59,15 +59,13 @@ class Images final : public data::LabelledDataset {
 std::vector<std::string> list_images(const std::vector<std::string>& inputs) {
   std::vector<std::string> files;
   for (const std::string& input : inputs) {
-    if (!fs::is_directory(input)) {
+    std::error_code error;  // whatever it is, a file says what is wrong when it is read
+    if (!fs::is_directory(input, error)) {
       files.push_back(input);
       continue;
     }
-    std::vector<std::string> found;
-    for (const auto& entry : fs::recursive_directory_iterator(input, fs::directory_options::follow_directory_symlink))
-      if (entry.is_regular_file() && data::has_image_name(entry.path())) found.push_back(entry.path().string());
+    const std::vector<std::string> found = data::list_images_below(input);
     if (found.empty()) core::fail("{}: has no image (.jpg, .png, ...)", input);
-    std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;
@@ -98,7 +96,7 @@ Inputs open_images(const Options& options) {
 
 std::string read_text(const std::string& input) {
   if (input != "-") return core::read_text_file(input);
-  return {std::istreambuf_iterator<char>(std::cin), {}};
+  return data::without_byte_order_mark({std::istreambuf_iterator<char>(std::cin), {}});
 }
 
 Inputs open_lines(const Options& options, bool classifies) {
@@ -109,9 +107,10 @@ Inputs open_lines(const Options& options, bool classifies) {
   std::vector<std::string> lines, places;
   for (const std::string& input : options.inputs) {
     const std::string text = read_text(input);
+    std::int64_t number = 0;
     core::for_each_line(text, [&](std::string_view line) {
       if (line.ends_with('\r')) line.remove_suffix(1);
-      places.push_back(fmt::format("{}, line {}", input, lines.size() + 1));
+      places.push_back(fmt::format("{}, line {}", input, ++number));
       if (const auto at = data::find_invalid_utf8(line))
         core::fail("{}: is not UTF-8 at its byte {}", places.back(), *at);
       lines.emplace_back(line);

@@ -1,11 +1,13 @@
 // The program `predict`: classes of images and lines of text, with the weights of a finished run.
+#include <algorithm>
 #include <cmath>
-#include <exception>
-#include <thread>
+#include <cstdio>
 
 #include "tandem/autograd/grad_mode.h"
 #include "tandem/core/files/file.h"
 #include "tandem/core/parallel.h"
+#include "tandem/core/start_thread.h"
+#include "tandem/core/thread_count.h"
 #include "tools/exit.h"
 #include "tools/predict/inputs.h"
 #include "tools/predict/predictions.h"
@@ -34,6 +36,13 @@ std::vector<std::string> names_of_classes(const train::Settings& settings, const
   return names;
 }
 
+// Of a row of logits: the input that it is about.
+const std::string& input_of(const Inputs& inputs, std::int64_t row) {
+  std::size_t i = 0;
+  for (; row >= inputs.rows[i]; ++i) row -= inputs.rows[i];
+  return inputs.names[i];
+}
+
 core::Tensor compute_logits(const train::Settings& settings, train::Task& task, const Inputs& inputs) {
   const autograd::NoGradGuard no_grad;
   task.model().eval();
@@ -45,11 +54,13 @@ core::Tensor compute_logits(const train::Settings& settings, train::Task& task, 
     for (std::int64_t i = begin; i < std::min(samples, begin + settings.batch_size); ++i) indices.push_back(i);
     const core::Tensor logits = task.evaluate(inputs.data.train->read(indices), /*with_outputs=*/false).logits;
     const std::vector<float> values = logits.to(core::DType::float32).contiguous().to_vector<float>();
-    if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
-      core::fail("the model gives values that are not finite for {}", inputs.names[static_cast<std::size_t>(begin)]);
+    columns = logits.size(1);
+    const auto wrong = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+    if (wrong != values.end())
+      core::fail("the model gives values that are not finite for {}",
+                 input_of(inputs, rows + (wrong - values.begin()) / columns));
     all.insert(all.end(), values.begin(), values.end());
     rows += logits.size(0);
-    columns = logits.size(1);
   }
   return core::Tensor::from(all, {rows, columns});
 }
@@ -84,11 +95,13 @@ Predictions predict(const Options& options, const train::StoredWeights& weights)
 }
 
 void run(const Options& options) {
-  const std::int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-  core::set_num_threads(static_cast<int>(options.settings.threads.value_or(cores)));
+  const int threads = core::threads_of_rank(options.settings.threads, /*ranks=*/1);
+  core::check_compute_threads(threads);
+  core::set_num_threads(threads);
   const train::StoredWeights weights =
       options.from ? train::weights_of_run(*options.from) : train::weights_of_file(*options.weights);
-  for (const std::string& newer : weights.damaged) fmt::print(stderr, "predict: passed over: {}\n", newer);
+  for (const std::string& newer : weights.damaged)
+    std::fputs(fmt::format("predict: passed over: {}\n", newer).c_str(), stderr);
   const Predictions predictions = predict(options, weights);
   if (options.output && options.output->ends_with(".safetensors"))
     save_safetensors(*options.output, predictions);

@@ -71,13 +71,13 @@ void run(const Options& options) {
     if (!options.vocabulary.empty())
       fail_usage("--output words knows no vocabulary: leave out --vocab, or take --output tokens");
     if (options.special) fail_usage("--output words knows no tokens: leave out --special");
-    return print(words_of(core::read_file(options.file), options.words()));
+    return print(words_of(core::read_text_file(options.file), options.words()));
   }
   if (options.vocabulary.empty()) fail_usage("--vocab is needed, or --learn, or --output words");
   data::TokenizerFile file = data::load_tokenizer(options.vocabulary, options.cased);
   const data::WordPiece tokenizer(std::move(file.vocabulary),
                                   {.words = file.words, .special_in_text = options.special});
-  print(pieces_of(core::read_file(options.file), tokenizer, options.output == Output::ids));
+  print(pieces_of(core::read_text_file(options.file), tokenizer, options.output == Output::ids));
 }
 
 void add_options(CLI::App& app, Options& options) {
