@@ -102,13 +102,15 @@ int processors_bound_to() {
 std::optional<double> processor_quota(const fs::path& root) {
   std::optional<double> least;
   std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {  // ID:CONTROLLERS:GROUP, of version 2 without controllers
-    const auto parts = split(line, ':');
-    if (parts.size() < 3) continue;
-    const bool is_version_2 = parts[1].empty();
-    if (!is_version_2 && !has(split(parts[1], ','), "cpu")) continue;
+  // ID:CONTROLLERS:GROUP, of version 2 without controllers. A group's name may hold colons, as containerd's do.
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':'), second = first == line.npos ? line.npos : line.find(':', first + 1);
+    if (second == line.npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool is_version_2 = controllers.empty();
+    if (!is_version_2 && !has(split(controllers, ','), "cpu")) continue;
     const auto mount = find_mount(root, is_version_2);
-    const auto quota = mount ? least_quota(*mount, parts[2], is_version_2) : std::nullopt;
+    const auto quota = mount ? least_quota(*mount, line.substr(second + 1), is_version_2) : std::nullopt;
     if (quota) least = std::min(least.value_or(*quota), *quota);
   }
   return least;

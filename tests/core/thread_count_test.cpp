@@ -81,6 +81,13 @@ TEST_F(FakeRoot, Version1) {
   EXPECT_EQ(processor_quota(root_), 2);
 }
 
+TEST_F(FakeRoot, AGroupsNameMayHoldColons) {
+  write("proc/self/mountinfo", kMountsOfVersion2);
+  write("proc/self/cgroup", "0::/kubepods-pod1.slice:cri-containerd:box\n");
+  write("sys/fs/cgroup/kubepods-pod1.slice:cri-containerd:box/cpu.max", "200000 100000\n");
+  EXPECT_EQ(processor_quota(root_), 2);
+}
+
 // A container sees its own group as the top, but may read its name as the machine around it says it.
 TEST_F(FakeRoot, TheGroupMayBeNamedAsSeenFromOutside) {
   for (const std::string root_of_mount : {"/docker/box", "/", "/../.."}) {
