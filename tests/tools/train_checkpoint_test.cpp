@@ -4,7 +4,7 @@
 
 #include "tests/errors.h"
 #include "tests/tools/train_ranks.h"
-#include "tools/train/files/checkpoint.h"
+#include "tools/train/files/checkpoint_folder.h"
 
 namespace tandem::train {
 namespace {
@@ -75,6 +75,17 @@ TEST_F(TrainCheckpoint, a_damaged_one_is_passed_over_for_the_one_before) {
   expect_contains(outcome.output, "after step 2, from parts/checkpoints/step-0000000002.safetensors");
   EXPECT_EQ(hash("parts/metrics.jsonl"), hash("whole/metrics.jsonl"));
   EXPECT_EQ(losses("parts/metrics.jsonl"), losses("whole/metrics.jsonl"));
+}
+
+TEST_F(TrainCheckpoint, damaged_ones_are_set_aside_so_that_the_newest_is_what_the_run_saved) {
+  train_well(tiny("--checkpoint-dir c --steps 4 --checkpoint-every 1"));
+  for (const char* name : {"c/step-0000000003.safetensors", "c/step-0000000004.safetensors"}) write(name, "x");
+  train_well(tiny("--checkpoint-dir c --steps 3 --resume"));
+  EXPECT_EQ(newest_checkpoint(path("c")), folder_ / "c/step-0000000003.safetensors");
+  for (const char* name : {"c/step-0000000003.safetensors.damaged", "c/step-0000000004.safetensors.damaged"})
+    EXPECT_EQ(read_text(folder_ / name), "x");
+  const Outcome outcome = train_well(tiny("--checkpoint-dir c --steps 4 --resume"));
+  EXPECT_EQ(outcome.output.find("passed over"), std::string::npos) << outcome.output;
 }
 
 TEST_F(TrainCheckpoint, if_all_are_damaged_nothing_begins_anew) {

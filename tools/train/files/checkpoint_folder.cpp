@@ -17,6 +17,8 @@ bool is_checkpoint(std::string_view name) {
   return name.size() == 10 && name.find_first_not_of("0123456789") == name.npos;
 }
 
+std::string file_name(std::int64_t step) { return fmt::format("{}{:010}{}", kPrefix, step, kSuffix); }
+
 // What a run that was killed while it wrote a checkpoint left (core::AtomicFile).
 bool is_leftover(std::string_view name) {
   const std::size_t end = name.find(".safetensors.");
@@ -44,14 +46,16 @@ CheckpointFolder::CheckpointFolder(const std::filesystem::path& folder, bool may
 
 void CheckpointFolder::save(const TrainingState& state, const RunIdentity& run) {
   if (state.step() == saved_step_) return;
-  save_checkpoint(folder_.path() / fmt::format("step-{:010}.safetensors", state.step()), state, run);
+  save_checkpoint(folder_.path() / file_name(state.step()), state, run);
   saved_step_ = state.step();
   const auto files = list_checkpoints(folder_.path());
   for (std::size_t i = 0; i + kKept < files.size(); ++i) std::filesystem::remove(files[i]);
 }
 
-void CheckpointFolder::keep() {
+void CheckpointFolder::keep(std::int64_t step) {
   folder_.keep();
+  for (const auto& file : list_checkpoints(folder_.path()))
+    if (file.filename() > file_name(step)) std::filesystem::rename(file, file.string() + ".damaged");
   std::vector<std::filesystem::path> leftovers;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
     if (is_leftover(entry.path().filename().string())) leftovers.push_back(entry.path());

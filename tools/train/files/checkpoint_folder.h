@@ -21,9 +21,10 @@ class CheckpointFolder {
   /// Keeps this checkpoint and the two before it. Does nothing if the folder has one of this step that it wrote.
   void save(const TrainingState& state, const RunIdentity& run);
   void remove_all() const;
-  /// From now on the folder stays; before, it goes with this object if it was made by it. Unfinished files of a run
-  /// that was killed are removed, so that they do not pile up.
-  void keep();
+  /// From now on the folder stays; before, it goes with this object if it was made by it. The run begins after update
+  /// `step`: later checkpoints are damaged, else it would go on from them, and get names that end in .damaged, so that
+  /// they are not taken for this run's newest. Unfinished files of a run that was killed are removed: they pile up.
+  void keep(std::int64_t step);
   const std::filesystem::path& path() const { return folder_.path(); }
 
  private:

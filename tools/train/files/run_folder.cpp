@@ -101,7 +101,7 @@ Metrics RunFolder::begin(std::int64_t step, const Settings& chosen, const RunFac
   if (checkpoints_) {
     if (settings_.overwrite) checkpoints_->remove_all();
     note_beginning(checkpoints_->path());
-    checkpoints_->keep();
+    checkpoints_->keep(step);
   }
   if (out_) out_->keep();
   return metrics;
