@@ -1,6 +1,8 @@
 #include "tandem/data/text/tokenizer_files.h"
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tandem/core/files/file.h"
 
@@ -15,9 +17,22 @@ struct Switches {
   std::optional<bool> lower_case, strip_accents, chinese_characters;
 };
 
+// With another value the same vocab.txt is used with other words or pieces: BertJapaneseTokenizer asks MeCab for words.
+void check_usual_words(const std::filesystem::path& file, const json& config) {
+  const std::initializer_list<std::pair<const char*, json>> usual{{"do_basic_tokenize", true},
+                                                                  {"do_word_tokenize", true},
+                                                                  {"do_subword_tokenize", true},
+                                                                  {"word_tokenizer_type", "basic"},
+                                                                  {"subword_tokenizer_type", "wordpiece"}};
+  for (const auto& [key, value] : usual)
+    if (const auto found = config.find(key); found != config.end() && !found->is_null() && *found != value)
+      fail("{}: \"{}\" is not {}, which alone is supported", file.string(), key, value.dump());
+}
+
 Switches read_switches(const std::filesystem::path& file) {
   const auto config = json::parse(core::read_text_file(file), nullptr, /*allow_exceptions=*/false);
   if (!config.is_object()) fail("{}: holds no JSON object", file.string());
+  check_usual_words(file, config);
   const auto read = [&](const char* key) -> std::optional<bool> {
     const auto found = config.find(key);
     if (found == config.end() || found->is_null()) return std::nullopt;

@@ -17,8 +17,9 @@ inline constexpr const char* kTokenizerConfigFile = "tokenizer_config.json";
 std::optional<std::filesystem::path> tokenizer_in_folder(const std::filesystem::path& folder);
 
 /// From a tokenizer.json (by its ending, .json) or a vocab.txt. How text becomes words is as the first says, and as a
-/// tokenizer_config.json beside `file` says; where neither does as kUncased, or kCased if `cased`. Throws Error where a
-/// file cannot be read, and where two of them, or `cased`, say different things.
+/// tokenizer_config.json beside `file` says; where neither does as kUncased, or kCased if `cased`. Throws Error if a
+/// file cannot be read, if two of them, or `cased`, say different things, and if tokenizer_config.json asks for other
+/// words than a BasicTokenizer's (BertJapaneseTokenizer's).
 TokenizerFile load_tokenizer(const std::filesystem::path& file, bool cased = false);
 
 /// The text of a tokenizer_config.json with which transformers tokenizes as a WordPiece does.

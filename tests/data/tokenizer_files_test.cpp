@@ -61,6 +61,13 @@ TEST(TokenizerFiles, WhatDoesNotAgree) {
             config + ": says \"do_lower_case\": true, so --cased does not fit it");
   folder.put("tokenizer_config.json", R"({"do_lower_case": "no"})");
   EXPECT_EQ(error_of([&] { load_tokenizer(json); }), config + ": \"do_lower_case\" is not true or false");
+  folder.put("tokenizer_config.json", R"({"do_basic_tokenize": true, "word_tokenizer_type": "mecab"})");
+  for (const auto& file : {json, folder / "vocab.txt"})
+    EXPECT_EQ(error_of([&] { load_tokenizer(file); }),
+              config + ": \"word_tokenizer_type\" is not \"basic\", which alone is supported");
+  folder.put("tokenizer_config.json", R"({"do_basic_tokenize": false})");
+  EXPECT_EQ(error_of([&] { load_tokenizer(json); }),
+            config + ": \"do_basic_tokenize\" is not true, which alone is supported");
   folder.put("tokenizer_config.json", "[");
   EXPECT_EQ(error_of([&] { load_tokenizer(json); }), config + ": holds no JSON object");
 }
