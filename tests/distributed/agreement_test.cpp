@@ -24,6 +24,7 @@ TEST(Agreement, RanksThatAgreeGoOn) {
     run_as_threads(size, [](World& world) {
       verify_agreement(world, "nothing", Lines{}, kLong);
       verify_agreement(world, "words", Lines{"a", "b"}, kLong);
+      verify_agreement(world, "a name of two lines", Lines{"a\nb", "c"}, kLong);
     });
 }
 
