@@ -102,6 +102,18 @@ TEST_F(LaunchTest, a_closed_stdout_ends_the_run) {
   expect_contains(read_text(folder_ / "err"), "launch: error: stdout cannot be written any more (Broken pipe)");
 }
 
+// Whether the ranks have ended by then or not.
+TEST_F(LaunchTest, output_that_a_full_disk_does_not_take_is_named) {
+  const std::string out = (folder_ / "out").string(), err = (folder_ / "err").string();
+  for (const char* rank : {"head -c 9000 /dev/zero", "head -c 9000 /dev/zero; sleep 1"}) {
+    const int status = std::system(("ulimit -f 8; exec '" TANDEM_LAUNCH "' -n 1 -- sh -c '" + std::string(rank) +
+                                    "' >'" + out + "' 2>'" + err + "'")
+                                       .c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 1) << rank;
+    expect_contains(read_text(err), "launch: error: stdout cannot be written any more (File too large); the ranks ");
+  }
+}
+
 TEST_F(LaunchTest, two_at_once_and_twenty_in_a_row) {
   fs::create_directory(folder_ / "other");
   for (int i = 0; i < 10; ++i) {

@@ -2,13 +2,17 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "tandem/core/thread_count.h"
 #include "tandem/distributed/fields.h"
+#include "tools/exit.h"
 #include "tools/launch/attempt.h"
 #include "tools/launch/orphans.h"
 
@@ -84,7 +88,11 @@ int launch(const Options& options) {
   if (!verdict.line.empty()) output.write_line(Stream::err, "launch: error: " + verdict.line);
   // Who asked for the end does not wait for a reader that has stopped to read.
   output.flush(signals, verdict.is_interruption ? std::optional(kPatience) : std::nullopt);
-  if (verdict.code == 0 && output.error(Stream::out) != 0) return 1;
+  const int lost = output.error(Stream::out);
+  if (verdict.code == 0 && lost != 0)
+    return fail_program(
+        "launch", lost == EPIPE ? kSignal + SIGPIPE : kFailed,
+        fmt::format("stdout cannot be written any more ({}); the ranks themselves are done", std::strerror(lost)));
   return verdict.code;
 }
 
