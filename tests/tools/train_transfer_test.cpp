@@ -113,6 +113,15 @@ TEST_F(TrainTransfer, names_that_freeze_nothing) {
   expect_error("*", "*: leaves no parameter to train");
 }
 
+// These have no part that is for other classes: weights of another model are an error, not a reason to begin anew.
+TEST_F(TrainTransfer, models_without_a_head_take_all_weights_or_none) {
+  const std::string tiny = "--data synthetic --synthetic-samples 4 --threads 1 --progress none --eval-every 0 ";
+  train_well(tiny + "--model mlp --save-weights w");
+  expect_failure(tiny + "--model mlp-large --init-weights w", 1,
+                 "--init-weights w: do not fit model mlp-large: load_state_dict: missing: fc3.weight fc3.bias");
+  expect_failure(tiny + "--model convnet --init-weights w", 1, "--init-weights w: do not fit model convnet: ");
+}
+
 TEST_F(TrainTransfer, weights_as_other_programs_leave_them) {
   write_seven();
   const std::string seven = std::string(kSmall) + "--classes 7 --steps 1 --lr 0 --freeze 'conv1,bn1,layer*' ";

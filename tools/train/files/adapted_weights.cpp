@@ -39,8 +39,9 @@ bool differs_in_classes(const core::Shape& own, const core::Shape& other) {
   return true;
 }
 
-/// Whether a head must begin anew, and why.
+/// Whether a head must begin anew, and why. `head` is empty for models without one: they take all weights or none.
 std::string describe_new_head(const StateDict& own, const StateDict& state, const std::string& head) {
+  if (head.empty()) return "";
   std::map<std::string_view, const Tensor*> given;
   for (const auto& [name, tensor] : state)
     if (name.starts_with(head)) given[name] = &tensor;
