@@ -111,8 +111,9 @@ void World::Implementation::connect(Identity& identity, Clock::time_point deadli
 }
 
 void World::Implementation::connect_over_tcp(Identity& identity, Clock::time_point deadline) {
+  using Tenths = std::chrono::duration<std::int64_t, std::deci>;  // of seconds: messages name what was waited for
   const auto left = [&] {
-    return std::max(std::chrono::duration_cast<Milliseconds>(deadline - Clock::now()), Milliseconds(1));
+    return std::max<Milliseconds>(std::chrono::ceil<Tenths>(deadline - Clock::now()), Tenths(0));
   };
   std::uint16_t port = settings.port;
   if (settings.serves_store) {

@@ -14,9 +14,11 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "tandem/core/error.h"
 #include "tandem/distributed/network/deadline.h"
+#include "tandem/distributed/notice.h"
 
 namespace tandem::distributed {
 namespace {
@@ -147,12 +149,15 @@ std::vector<Address> resolve(const std::string& host, std::uint16_t port) {
 }
 
 void await_name(const std::string& host, Milliseconds timeout) {
-  constexpr Milliseconds kPause{250};
-  for (const Deadline deadline(timeout);; std::this_thread::sleep_for(kPause)) {
+  constexpr Milliseconds kPause{250}, kPatience{5000};
+  const Deadline deadline(timeout), patience(kPatience);
+  for (bool has_spoken = false;; std::this_thread::sleep_for(kPause)) {
     const int code = look_up(host, 0).second;
     if (code == 0) return;
     if (deadline.has_passed())
       core::fail("the host '{}' has no address after {:g} s: {}", host, in_seconds(timeout), gai_strerror(code));
+    if (patience.has_passed() && !std::exchange(has_spoken, true))
+      print_notice(fmt::format("waiting for an address of the host '{}' ({})", host, gai_strerror(code)));
   }
 }
 

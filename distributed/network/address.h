@@ -43,8 +43,8 @@ std::string host_and_port(const std::string& host, std::uint16_t port);
 
 /// All addresses that a host stands for, the preferred one first. Throws Error where it has none.
 std::vector<Address> resolve(const std::string& host, std::uint16_t port);
-/// Waits until `host` has an address: a machine's name may come into DNS after the machine. Throws Error after
-/// `timeout`.
+/// Waits until `host` has an address, and says so after a while: a name may come into DNS after the machine. Throws
+/// Error after `timeout`.
 void await_name(const std::string& host, Milliseconds timeout);
 /// Whether it is one of this machine to itself: 127.0.0.0/8, ::1. False for names.
 bool is_loopback(const std::string& address);

@@ -281,6 +281,13 @@ TEST_F(ByHand, a_port_in_use_and_a_missing_master_are_named) {
                      " (which no other machine reaches; if ranks run on others, set MASTER_ADDR on all ranks to");
   expect_failure("--rank 1 --world-size 2 --timeout-s 1 --init tcp://no-such-host.invalid:29500 " + tiny(), 3,
                  "no-such-host.invalid");
+  // Its name may come into DNS later; meanwhile it is said what rank 0 waits for.
+  const Outcome outcome =
+      train("--rank 0 --world-size 2 --timeout-s 6 --init tcp://no-such-host.invalid:29500 " + tiny());
+  EXPECT_TRUE(outcome.errors.starts_with("waiting for an address of the host 'no-such-host.invalid' ("))
+      << outcome.errors;
+  EXPECT_NE(outcome.last_error.find("the host 'no-such-host.invalid' has no address after "), std::string::npos);
+  EXPECT_EQ(outcome.last_error.find("99 s"), std::string::npos) << outcome.last_error << ", not 5.999 s";
 }
 
 }  // namespace
