@@ -218,6 +218,18 @@ TEST_F(LaunchTest, restarts_come_to_an_end) {
   EXPECT_EQ(lines_of(run.err()).size(), 5U) << run.err();
 }
 
+TEST_F(LaunchTest, who_asks_for_the_end_after_a_failure_wants_no_restart) {
+  // Rank 1 asks for it when the failure is known: when it is told to end.
+  const std::string ready = (folder_ / "ready").string();
+  Launched run(folder_, shell({"-n", "2", "--max-restarts", "3", "--grace-s", "0.1"},
+                              "echo try; if [ $RANK = 0 ]; then while [ ! -e " + ready +
+                                  " ]; do sleep 0.05; done; exit 7; fi; trap 'kill -INT $PPID' TERM; touch " + ready +
+                                  "; while true; do sleep 0.05; done"));
+  EXPECT_EQ(run.wait(), 7) << run.err();
+  EXPECT_EQ(run.lines_of_rank("[0] ").size(), 1U) << run.err();
+  expect_contains(run.last_error(), "launch: error: rank 0 ended with exit code 7");
+}
+
 TEST_F(LaunchTest, what_went_into_a_session_of_its_own_goes_too) {
   Launched run(folder_, shell({"-n", "2"}, "setsid SLEEP & sleep 0.3; if [ $RANK = 1 ]; then exit 4; fi"));
   EXPECT_EQ(run.wait(), 4) << run.err();

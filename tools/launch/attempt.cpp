@@ -57,7 +57,9 @@ Verdict Attempt::run() {
   std::optional<std::string> known_cause = foreign_cause_;
   if (!known_cause && has_failed_)
     if (const auto failure = store_.failure()) known_cause = failure->cause;
-  return judge(ends_, options_.world_size(), interruption_, known_cause);
+  Verdict verdict = judge(ends_, options_.world_size(), interruption_, known_cause);
+  verdict.is_end_wished = was_asked_to_end_ || interruption_;
+  return verdict;
 }
 
 int Attempt::running() const {

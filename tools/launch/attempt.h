@@ -79,6 +79,7 @@ class Attempt {
   std::vector<RankEnd> ends_;  // in the order in which they came
 
   std::optional<Interruption> interruption_;
+  bool was_asked_to_end_ = false;  // also after a failure, which then is no reason to start again
   process::Repeats wishes_to_end_, first_user_signals_, second_user_signals_;
   int passed_on_ = 0;  // SIGUSR1 or SIGUSR2, the last one
   std::optional<std::string> foreign_cause_;

@@ -12,6 +12,7 @@ void Attempt::handle_wish_to_end(int number) {
   const Wish wish = wishes_to_end_.take();
   if (wish == Wish::repeat) return;
   if (wish == Wish::second) return escalation_.kill_now(Clock::now());
+  was_asked_to_end_ = true;
   if (!has_failed_) {
     surroundings_.output.write_line(
         Stream::err, fmt::format("launch: signal {} ({}) was passed on to the ranks; a second one ends them at once",

@@ -60,7 +60,7 @@ Verdict run_attempts(const Options& options, std::unique_ptr<RunStore> store, co
     kill_orphans(surroundings.guard.process());
     if (options.nodes > 1) store->wait_for_others();
     store.reset();
-    if (verdict.code == 0 || verdict.is_interruption || restart == options.max_restarts) return verdict;
+    if (verdict.code == 0 || verdict.is_end_wished || restart == options.max_restarts) return verdict;
     const auto say = [&](const std::string& line) { surroundings.output.write_line(Stream::err, "launch: " + line); };
     say(verdict.line);
     say(fmt::format("all ranks are started again: restart {} of {}", restart + 1, options.max_restarts));
@@ -87,7 +87,7 @@ int launch(const Options& options) {
   }
   if (!verdict.line.empty()) output.write_line(Stream::err, "launch: error: " + verdict.line);
   // Who asked for the end does not wait for a reader that has stopped to read.
-  output.flush(signals, verdict.is_interruption ? std::optional(kPatience) : std::nullopt);
+  output.flush(signals, verdict.is_end_wished ? std::optional(kPatience) : std::nullopt);
   const int lost = output.error(Stream::out);
   if (verdict.code == 0 && lost != 0)
     return fail_program(

@@ -111,7 +111,7 @@ std::string explain(const Interruption& interruption, const std::vector<RankEnd>
 
 Verdict judge(const std::vector<RankEnd>& ends, int world_size, const std::optional<Interruption>& interruption,
               const std::optional<std::string>& known_cause) {
-  if (interruption) return {interruption->code, explain(*interruption, ends), true};
+  if (interruption) return {.code = interruption->code, .line = explain(*interruption, ends)};
   const auto is_failure = [](const RankEnd& end) { return end.is_failure(); };
   const auto own =
       std::find_if(ends.begin(), ends.end(), [&](const RankEnd& end) { return end.is_failure() && !end.is_echo(); });

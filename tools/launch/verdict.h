@@ -48,8 +48,8 @@ struct Interruption {
 
 struct Verdict {
   int code = 0;
-  std::string line;  ///< empty where all went well
-  bool is_interruption = false;
+  std::string line;            ///< empty where all went well
+  bool is_end_wished = false;  ///< somebody asked for the end, whether it was a failure before or not
 };
 
 /// `ends` in the order in which they came; `known_cause`: the first failure in the store, which may be another node's.
