@@ -50,6 +50,16 @@ TEST(Safetensors, RoundTripOfEveryDTypeAndShape) {
   for (const auto& [name, tensor] : tensors) expect_same(loaded.at(name), tensor);
 }
 
+// These lengths begin with the bytes that pickles begin with, too.
+TEST(Safetensors, AHeaderMayHaveAnyLength) {
+  const TemporaryFolder folder;
+  for (const std::size_t length : {640, 896, 1152, 1408, 0x10280}) {
+    std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+    header.resize(length, ' ');
+    EXPECT_EQ(load_safetensors(folder.put("f", file_of(header, 4))).at("a").item(), 0) << length;
+  }
+}
+
 TEST(Safetensors, AnyStridesAreSavedRowMajor) {
   const TemporaryFolder folder;
   const Tensor base = Tensor::arange(120, DType::float32).reshape({2, 3, 4, 5});
