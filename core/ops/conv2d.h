@@ -74,8 +74,6 @@ void conv2d_relu_backward(const Tensor& dy, const Tensor& y, Tensor& masked, Ten
 
 namespace cpu {
 ReorderStatistics reorder_statistics();
-/// Channels-last, counted where it takes a copy.
-Tensor to_channels_last(const Tensor& x);
 }  // namespace cpu
 
 }  // namespace tandem::core

@@ -26,7 +26,7 @@ ONLY_IN = {
     ("distributed", "optim"): "sharded_optimizer",
 }
 # Headers of core/ops that are no operator, but what several share.
-NOT_AN_OPERATOR = {"broadcast", "dispatch", "pool_windows"}
+NOT_AN_OPERATOR = {"broadcast", "dispatch", "operands", "pool_windows"}
 
 SOURCES = {".h", ".cpp", ".cuh", ".cu"}
 # Folders whose headers are not installed: kernels, and what needs a library that users need not have.
@@ -105,7 +105,7 @@ def check_stems(root):
     for header in sorted(ops.glob("*.h")):
         if header.stem in NOT_AN_OPERATOR:
             continue
-        has_kernels = "namespace cpu {" in header.read_text(encoding="utf-8")  # cat, for one, is made of copies
+        has_kernels = "namespace kernels {" in header.read_text(encoding="utf-8")  # cat, for one, is made of copies
         for needed in [ops / f"{header.stem}.cpp"] + [ops / "cpu" / f"{header.stem}.cpp"] * has_kernels:
             if not needed.exists():
                 yield f"{header.relative_to(root)}:1: no {needed.relative_to(root)} beside it (one operator, one stem)"

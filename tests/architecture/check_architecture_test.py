@@ -18,7 +18,7 @@ CLEAN = {
     """,
     "core/tensor.h": "#include <vector>\n",
     "core/ops/dispatch.h": '#include "tandem/core/tensor.h"\n',
-    "core/ops/add.h": '#include "tandem/core/tensor.h"\nnamespace cpu {\nvoid add();\n}\n',
+    "core/ops/add.h": '#include "tandem/core/tensor.h"\nnamespace kernels {\ntemplate <DeviceType>\nvoid add();\n}\n',
     "core/ops/add.cpp": '#include "tandem/core/ops/add.h"\n#include "tandem/core/ops/dispatch.h"\n',
     "core/ops/cpu/add.cpp": '#include <Eigen/Core>\n#include "tandem/core/ops/cpu/map.h"\n',
     "core/ops/cpu/map.h": "#include <Eigen/Core>\n",

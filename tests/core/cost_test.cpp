@@ -20,7 +20,7 @@
 namespace tandem::core {
 namespace {
 
-constexpr TensorOptions kIndices{.dtype = DType::int64};
+const TensorOptions kIndices{.dtype = DType::int64};
 
 /// The events that `work` leaves.
 std::vector<Event> record(const std::function<void()>& work) {

@@ -122,17 +122,14 @@ void mask_channels(const T* dy, const T* y, T* masked, compute_t<T>* sums, std::
   std::copy_n(sum, count, sums + first);
 }
 
-}  // namespace
-
-ReorderStatistics reorder_statistics() {
-  return {activation_reorders.load(std::memory_order_relaxed), onednn::weight_reorders()};
-}
-
+// Counted if it takes a copy.
 Tensor to_channels_last(const Tensor& x) {
   if (x.is_channels_last()) return x;
   activation_reorders.fetch_add(1, std::memory_order_relaxed);
   return x.contiguous(MemoryFormat::channels_last);
 }
+
+}  // namespace
 
 template <>
 void conv2d<DeviceType::cpu>(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options,
@@ -197,3 +194,11 @@ void conv2d_relu_backward<DeviceType::cpu>(const Tensor& dy_given, const Tensor&
 }
 
 }  // namespace tandem::core::kernels
+
+namespace tandem::core::cpu {
+
+ReorderStatistics reorder_statistics() {
+  return {kernels::activation_reorders.load(std::memory_order_relaxed), onednn::weight_reorders()};
+}
+
+}  // namespace tandem::core::cpu
