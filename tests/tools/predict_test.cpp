@@ -243,6 +243,7 @@ TEST_F(PredictTest, WrongUsage) {
   expect_error("x --weights w --top 0", 2, "--top '0': allowed is a whole number, at least 1");
   expect_error("x --from none", 2, "--from none: is no run folder of train, it has no config.json");
   expect_error("--weights w", 2, "INPUT is required (see --help)");
+  expect_error("--weights w x -o none/o.csv", 1, "none/o.csv: cannot be created: No such file or directory");
   expect_error("--weights w x", 1, "w, byte 0: the file ends within the 8 bytes of the header's length");
 }
 

@@ -98,6 +98,7 @@ void run(const Options& options) {
   const int threads = core::threads_of_rank(options.settings.threads, /*ranks=*/1);
   core::check_compute_threads(threads);
   core::set_num_threads(threads);
+  if (options.output) const core::AtomicFile can_be_written(*options.output);  // else all would be computed in vain
   const train::StoredWeights weights =
       options.from ? train::weights_of_run(*options.from) : train::weights_of_file(*options.weights);
   for (const std::string& newer : weights.damaged)
