@@ -41,7 +41,7 @@ const std::vector<Conv2dCase> kCases{
 TEST(Conv2d, ForwardAndGradientsAgreeWithReference) {
   for (const auto& [dtype, parameter] : kPrecisions)
     for (const Conv2dCase& c : kCases)
-      for (const Layout layout : kLayouts) {
+      for (const Layout layout : kImageLayouts) {
         const Shape ys = conv2d_shape(c.x, c.weight, c.options);
         const Tensor x = laid_out(numbers(c.x, dtype), layout), w = numbers(c.weight, parameter, 2);
         const Tensor b = numbers({ys[1]}, parameter, 3), dy = laid_out(numbers(ys, dtype, 4), layout);
@@ -71,7 +71,7 @@ TEST(Conv2d, ForwardAndGradientsAgreeWithReference) {
 TEST(Conv2d, WeightGradientsOverwriteAndAddInAnyLayout) {
   for (const DType dtype : kFloating)
     for (const Conv2dCase& c : kCases)
-      for (const Layout layout : kLayouts)
+      for (const Layout layout : kImageLayouts)
         for (const bool accumulate : {false, true})
           for (const DType gradient : {dtype, DType::float32}) {
             if (dtype == DType::float64 && gradient != dtype) continue;
@@ -134,7 +134,7 @@ TEST(Conv2d, FusedReluIsThatOfItsParts) {
 TEST(Conv2dReluBackward, MasksAndSumsInOnePass) {
   for (const DType dtype : kFloating)
     for (const Shape& shape : {Shape{2, 5, 3, 4}, Shape{3, 64, 9, 9}, Shape{1, 33, 1, 1}, Shape{0, 3, 2, 2}})
-      for (const Layout layout : kLayouts)
+      for (const Layout layout : kImageLayouts)
         for (const bool accumulate : {false, true}) {
           const Tensor dy = laid_out(numbers(shape, dtype), layout), y = laid_out(numbers(shape, dtype, 2), layout);
           Tensor db = numbers({shape[1]}, dtype, 3);
