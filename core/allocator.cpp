@@ -24,7 +24,7 @@ constexpr std::size_t kLinearLimit = kStepsPerDoubling * kAlignment;
 constexpr std::size_t kClasses = kStepsPerDoubling * 48;
 
 std::size_t class_of(std::size_t bytes) {
-  if (bytes <= kLinearLimit) return (bytes + kAlignment - 1) / kAlignment - 1;
+  if (bytes <= kLinearLimit) return divide_up(bytes, kAlignment) - 1;
   const auto octave = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 10;  // 0 for (512, 1024]
   const std::size_t step = kAlignment << octave;
   return kStepsPerDoubling * (octave + 1) + (bytes - 1) / step - kStepsPerDoubling;
@@ -42,7 +42,7 @@ std::size_t size_of(std::size_t size_class) {
 void* from_system(std::size_t size) {
   constexpr std::size_t kPage = std::size_t{1} << 21, kLarge = 4 * kPage;
   if (size < kLarge) return std::aligned_alloc(kAlignment, size);
-  void* block = std::aligned_alloc(kPage, (size + kPage - 1) / kPage * kPage);
+  void* block = std::aligned_alloc(kPage, align_up(size, kPage));
   if (block != nullptr) madvise(block, size, MADV_HUGEPAGE);  // a wish
   return block;
 }
@@ -63,9 +63,9 @@ bool poison_is_asked_for() {
 }  // namespace
 
 std::size_t CachingAllocator::rounded_size(std::size_t bytes) {
-  if (bytes <= kLinearLimit) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (bytes <= kLinearLimit) return align_up(bytes);
   const std::size_t step = kAlignment << (static_cast<std::size_t>(std::bit_width(bytes - 1)) - 10);
-  return (bytes + step - 1) / step * step;
+  return align_up(bytes, step);
 }
 
 struct CachingAllocator::Impl {

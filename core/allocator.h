@@ -13,11 +13,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "tandem/core/alignment.h"
 #include "tandem/core/device.h"
 
 namespace tandem::core {
-
-inline constexpr std::size_t kAlignment = 64;
 
 /// Bytes, except the last three, which count calls.
 struct AllocatorStatistics {

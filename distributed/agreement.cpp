@@ -18,7 +18,7 @@ using core::DType;
 
 /// Each rank's number.
 std::vector<std::int64_t> gather(ProcessGroup& group, std::int64_t number) {
-  const Tensor all = Tensor::empty({group.size()}, {.dtype = DType::int64, .device = core::kCpu});
+  Tensor all = Tensor::empty({group.size()}, {.dtype = DType::int64, .device = core::kCpu});
   group.all_gather(Tensor::from(std::vector{number}, core::kCpu), all.reshape({group.size(), 1}), "agreement")->wait();
   return all.to_vector<std::int64_t>();
 }

@@ -66,33 +66,33 @@ std::string ProcessGroup::next_name(const std::string& purpose) {
   return number == 1 ? fmt::format("{}/{}", name_, purpose) : fmt::format("{}/{} {}", name_, purpose, number);
 }
 
-WorkPtr ProcessGroup::all_reduce(const Tensor& tensor, ReduceOptions options) {
+WorkPtr ProcessGroup::all_reduce(Tensor tensor, ReduceOptions options) {
   check_dense(Kind::all_reduce, "tensor", tensor);
   check_reduction(Kind::all_reduce, tensor, options);
   return submit({.kind = Kind::all_reduce,
-                 .tensor = tensor,
+                 .tensor = std::move(tensor),
                  .op = options.op,
                  .scale = options.scale,
                  .label = std::move(options.label)});
 }
 
-WorkPtr ProcessGroup::broadcast(const Tensor& tensor, int root, std::string label) {
+WorkPtr ProcessGroup::broadcast(Tensor tensor, int root, std::string label) {
   check_rank(Kind::broadcast, root, size_);
   check_dense(Kind::broadcast, "tensor", tensor);
-  return submit({.kind = Kind::broadcast, .tensor = tensor, .peer = root, .label = std::move(label)});
+  return submit({.kind = Kind::broadcast, .tensor = std::move(tensor), .peer = root, .label = std::move(label)});
 }
 
-WorkPtr ProcessGroup::all_gather(const Tensor& input, const Tensor& output, std::string label) {
+WorkPtr ProcessGroup::all_gather(const Tensor& input, Tensor output, std::string label) {
   check_stacked(Kind::all_gather, input, "input", output, "output", size_);
-  return submit({.kind = Kind::all_gather, .tensor = input, .output = output, .label = std::move(label)});
+  return submit({.kind = Kind::all_gather, .tensor = input, .output = std::move(output), .label = std::move(label)});
 }
 
-WorkPtr ProcessGroup::reduce_scatter(const Tensor& input, const Tensor& output, ReduceOptions options) {
+WorkPtr ProcessGroup::reduce_scatter(Tensor input, Tensor output, ReduceOptions options) {
   check_stacked(Kind::reduce_scatter, output, "output", input, "input", size_);
   check_reduction(Kind::reduce_scatter, input, options);
   return submit({.kind = Kind::reduce_scatter,
-                 .tensor = input,
-                 .output = output,
+                 .tensor = std::move(input),
+                 .output = std::move(output),
                  .op = options.op,
                  .scale = options.scale,
                  .label = std::move(options.label)});
@@ -106,10 +106,10 @@ WorkPtr ProcessGroup::send(const Tensor& tensor, int to, std::string label) {
   return submit({.kind = Kind::send, .tensor = tensor, .peer = to, .label = std::move(label)});
 }
 
-WorkPtr ProcessGroup::recv(const Tensor& tensor, int from, std::string label) {
+WorkPtr ProcessGroup::recv(Tensor tensor, int from, std::string label) {
   check_other(Kind::recv, from, size_, rank_);
   check_dense(Kind::recv, "tensor", tensor);
-  return submit({.kind = Kind::recv, .tensor = tensor, .peer = from, .label = std::move(label)});
+  return submit({.kind = Kind::recv, .tensor = std::move(tensor), .peer = from, .label = std::move(label)});
 }
 
 const char* name(Collective::Kind kind) {

@@ -58,20 +58,21 @@ class ProcessGroup {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Each throws Error at once where a tensor is undefined, not dense, on another device, or does not fit.
+  // Each throws Error at once if a tensor is undefined, not dense, on another device, or does not fit. A tensor that is
+  // written is taken as a handle of its own; one that is only read, by const reference.
   /// In place.
-  WorkPtr all_reduce(const Tensor& tensor, ReduceOptions options = {});
+  WorkPtr all_reduce(Tensor tensor, ReduceOptions options = {});
   /// From rank `root`'s tensor into everybody else's.
-  WorkPtr broadcast(const Tensor& tensor, int root, std::string label = {});
+  WorkPtr broadcast(Tensor tensor, int root, std::string label = {});
   /// output[r] becomes rank r's input; output has the input's shape with W in front, contiguous.
-  WorkPtr all_gather(const Tensor& input, const Tensor& output, std::string label = {});
+  WorkPtr all_gather(const Tensor& input, Tensor output, std::string label = {});
   /// output becomes the reduced input[rank]; input has the output's shape with W in front, contiguous, and is not kept.
-  WorkPtr reduce_scatter(const Tensor& input, const Tensor& output, ReduceOptions options = {});
+  WorkPtr reduce_scatter(Tensor input, Tensor output, ReduceOptions options = {});
   /// Ends when all ranks have come to it.
   WorkPtr barrier(std::string label = {});
   // The collectives that follow wait for these two like for any other; a send may wait until it is received.
   WorkPtr send(const Tensor& tensor, int to, std::string label = {});
-  WorkPtr recv(const Tensor& tensor, int from, std::string label = {});
+  WorkPtr recv(Tensor tensor, int from, std::string label = {});
 
   /// Another group of the same ranks, whose collectives do not wait for this one's. Collective itself: all ranks call
   /// it, in the same order. `name` is unique in the run.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tandem/core/alignment.h"
+
 namespace tandem::distributed {
 
 namespace {
@@ -14,6 +16,11 @@ int modulo(int value, int size) { return ((value % size) + size) % size; }
 // numel * part / parts without leaving 64 bits.
 std::int64_t fraction(std::int64_t numel, std::int64_t part, std::int64_t parts) {
   return numel / parts * part + numel % parts * part / parts;
+}
+
+// Part `part` of `parts`, which are as even as they can be.
+Range part_of(Range whole, std::int64_t part, std::int64_t parts) {
+  return {whole.begin + fraction(whole.numel(), part, parts), whole.begin + fraction(whole.numel(), part + 1, parts)};
 }
 
 std::vector<Range> segments_of(Range range, std::int64_t segment) {
@@ -48,15 +55,10 @@ struct Ring {
     const int left = modulo(rank - 1, size), right = modulo(rank + 1, size);
     const bool is_last = turn == turns() - 1;
     // Chunks come in falling order, from the one before this rank's on where they are reduced.
-    const Range chunk = chunk_of(block, modulo(rank - turn - (reduces ? 1 : 0), size));
+    const Range chunk = part_of(block, modulo(rank - turn - (reduces ? 1 : 0), size), size);
     if (turn == 0) return add_all(plan, Kind::send, right, chunk, segment, reduces);
     const bool is_reduction = reduces && turn < size;
     add_relay(plan, is_reduction ? Kind::receive_reduce : Kind::receive, left, right, chunk, segment, !is_last);
-  }
-
-  Range chunk_of(Range block, int chunk) const {
-    const Range range = chunk_range(block.numel(), size, chunk);
-    return {block.begin + range.begin, block.begin + range.end};
   }
 };
 
@@ -68,14 +70,12 @@ constexpr int kBlocksUnderWay = 3;
 Plan pipelined_ring(const Ring& ring, std::int64_t numel) {
   Plan plan;
   const std::int64_t block_numel = ring.segment * ring.size;
-  const std::int64_t blocks = (numel + block_numel - 1) / block_numel;
-  const int turns = ring.turns(), stride = (turns + kBlocksUnderWay - 1) / kBlocksUnderWay;
+  const std::int64_t blocks = core::divide_up(numel, block_numel);
+  const int turns = ring.turns(), stride = core::divide_up(turns, kBlocksUnderWay);
   for (std::int64_t time = 0; time < turns + stride * (blocks - 1); ++time) {
     const std::int64_t first = std::max<std::int64_t>(0, (time - turns + stride) / stride);
     for (std::int64_t block = first; block < blocks && block * stride <= time; ++block) {
-      // Evenly, so that the last block is no short one.
-      const Range range = {fraction(numel, block, blocks), fraction(numel, block + 1, blocks)};
-      ring.add_turn(plan, static_cast<int>(time - block * stride), range);
+      ring.add_turn(plan, static_cast<int>(time - block * stride), part_of({0, numel}, block, blocks));
     }
   }
   return plan;
@@ -83,9 +83,7 @@ Plan pipelined_ring(const Ring& ring, std::int64_t numel) {
 
 }  // namespace
 
-Range chunk_range(std::int64_t numel, int size, int chunk) {
-  return {fraction(numel, chunk, size), fraction(numel, chunk + 1, size)};
-}
+Range chunk_range(std::int64_t numel, int size, int chunk) { return part_of({0, numel}, chunk, size); }
 
 Plan ring_reduce_scatter(int rank, int size, std::int64_t numel, std::int64_t segment) {
   Plan plan;

@@ -125,7 +125,7 @@ class CheckedGroup final : public ProcessGroup {
     const std::string title = fmt::format("collective {} of {}", issued.sequence, name());
     const std::string text = describe(issued.collective);
     const std::string label = fmt::format("comparing {}: {}", title, text);
-    const Tensor marks = Tensor::empty({size(), 1}, {.dtype = DType::int64, .device = core::kCpu});
+    Tensor marks = Tensor::empty({size(), 1}, {.dtype = DType::int64, .device = core::kCpu});
     const Tensor own = Tensor::from(std::vector{fingerprint(text)}, core::kCpu);
     issue([&] { return groups_.comparisons->all_gather(own, marks, label); })->wait();
     const auto values = marks.to_vector<std::int64_t>();
@@ -143,7 +143,7 @@ class CheckedGroup final : public ProcessGroup {
     Tensor bytes =
         Tensor::zeros({static_cast<std::int64_t>(kTextBytes)}, {.dtype = DType::uint8, .device = core::kCpu});
     std::memcpy(bytes.mutable_raw_data(), own.data(), own.size());
-    const Tensor all =
+    Tensor all =
         Tensor::empty({size(), static_cast<std::int64_t>(kTextBytes)}, {.dtype = DType::uint8, .device = core::kCpu});
     issue([&] { return groups_.comparisons->all_gather(bytes, all, label); })->wait();
     std::vector<std::string> texts;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tandem/core/alignment.h"
 #include "tandem/distributed/groups/reduce_kernels.h"
 
 namespace tandem::distributed {
@@ -35,8 +36,10 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
 }  // namespace
 
 Job::Job(Collective issued) : collective(std::move(issued)) {
+  const bool is_only_read = collective.kind == Kind::send || collective.kind == Kind::all_gather;
   Tensor& tensor = collective.tensor;
-  if (tensor.defined()) data = static_cast<std::byte*>(tensor.mutable_raw_data());
+  const void* memory = !tensor.defined() ? nullptr : is_only_read ? tensor.raw_data() : tensor.mutable_raw_data();
+  data = static_cast<std::byte*>(const_cast<void*>(memory));
   Tensor& target = collective.output;
   if (target.defined()) output = static_cast<std::byte*>(target.mutable_raw_data());
 }
@@ -169,7 +172,7 @@ void CollectiveRunner::run_plan(const Plan& plan, const Job& job, std::byte* dat
   std::size_t longest = 0;
   for (const Step& step : plan)
     if (step.kind == Step::Kind::receive_reduce) longest = std::max(longest, bytes_of(step.range));
-  const std::size_t stride = (longest + 63) / 64 * 64;
+  const std::size_t stride = core::align_up(longest);
   std::byte* staged = staging(stride * kStagedSegments);
 
   std::size_t next_to_post = 0, posted = 0, staged_begin = 0, staged_end = 0;  // the latter count for ever
@@ -208,9 +211,9 @@ void CollectiveRunner::send(int peer, const void* data, std::size_t bytes) {
 }
 
 std::byte* CollectiveRunner::staging(std::size_t bytes) {
-  if (staging_.size() < bytes + 64) staging_.resize(bytes + 64);
-  const auto address = reinterpret_cast<std::uintptr_t>(staging_.data());
-  return staging_.data() + (64 - address % 64) % 64;
+  if (!staging_.defined() || staging_.bytes() < bytes)
+    staging_ = Tensor::empty({static_cast<std::int64_t>(bytes)}, {.dtype = core::DType::uint8});
+  return static_cast<std::byte*>(staging_.mutable_raw_data());
 }
 
 }  // namespace tandem::distributed

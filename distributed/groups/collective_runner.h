@@ -12,12 +12,12 @@
 namespace tandem::distributed {
 
 /// A collective and where its numbers lie. The memory is looked up when it is issued, since that counts as a change of
-/// the tensor and belongs to the issuing thread.
+/// a tensor that will be written, and belongs to the issuing thread.
 struct Job {
   explicit Job(Collective issued);
 
   Collective collective;
-  std::byte* data = nullptr;
+  std::byte* data = nullptr;    ///< not written by send and all_gather
   std::byte* output = nullptr;  ///< all_gather, reduce_scatter
 };
 
@@ -42,7 +42,7 @@ class CollectiveRunner {
   void barrier();
   void run_plan(const Plan& plan, const Job& job, std::byte* data);
   void send(int peer, const void* data, std::size_t bytes);
-  /// At least `bytes`, kept from one collective to the next.
+  /// At least `bytes`, aligned; kept from one collective to the next.
   std::byte* staging(std::size_t bytes);
 
   Transport& transport_;
@@ -50,7 +50,7 @@ class CollectiveRunner {
   int size_;
   Signature signature_;
   std::int64_t bytes_sent_ = 0;
-  std::vector<std::byte> staging_;
+  Tensor staging_;
   std::vector<std::uint64_t> sent_to_, received_from_;  // messages of send and recv, by peer
 };
 

@@ -251,7 +251,7 @@ TEST(CheckedGroupWork, SaysWhatTheCollectiveSent) {
 
 TEST(CheckedGroupWork, SendsAreNotCompared) {
   Three three;
-  const Tensor received = Tensor::zeros({4});
+  Tensor received = Tensor::zeros({4});
   three.groups[0]->send(Tensor::full({4}, 9), 2);
   const WorkPtr work = three.groups[2]->recv(received, 0);
   std::vector<WorkPtr> barriers;

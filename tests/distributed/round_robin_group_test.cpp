@@ -109,7 +109,7 @@ TEST(RoundRobinTurns, EachCollectiveGoesToTheNextGroup) {
 
 TEST(RoundRobinTurns, LongCollectivesOverlap) {
   Halves halves(3);
-  const Tensor first = Tensor::full({1000000}, 1), second = Tensor::full({1000000}, 2);
+  Tensor first = Tensor::full({1000000}, 1), second = Tensor::full({1000000}, 2);
   const WorkPtr waiting = halves.round_robin->all_reduce(first), running = halves.round_robin->all_reduce(second);
   halves.others[1]->all_reduce(Tensor::full({1000000}, 3))->wait();
   running->wait();
@@ -123,7 +123,7 @@ TEST(RoundRobinTurns, LongCollectivesOverlap) {
 TEST(RoundRobinTurns, SendsKeepToTheFirstGroupAndTakeNoTurn) {
   Halves halves(2);
   halves.others[0]->send(Tensor::full({3}, 7), 0);
-  const Tensor received = Tensor::zeros({3});
+  Tensor received = Tensor::zeros({3});
   halves.round_robin->recv(received, 1)->wait();
   EXPECT_EQ(received.to_vector<double>().front(), 7);
   const WorkPtr first = halves.round_robin->barrier();

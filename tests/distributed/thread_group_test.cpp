@@ -58,6 +58,22 @@ TEST_P(ThreadGroup, RunsInTheOrderOfIssue) { tandem::testing::check_queue(GetPar
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ThreadGroup, ::testing::Range(1, 6));
 
+// Autograd takes a count of writes for a change: what was saved for backward may be sent.
+TEST(ThreadGroups, TensorsThatAreOnlyReadDoNotCountAsChanged) {
+  tandem::testing::run_ranks(2, thread_groups(), [](ProcessGroup& group) {
+    Tensor read = Tensor::full({3}, group.rank()), written = Tensor::zeros({2, 3});
+    const auto before = std::pair(read.version(), written.version());
+    group.all_gather(read, written)->wait();
+    if (group.rank() == 0) group.send(read, 1)->wait();
+    if (group.rank() == 1) group.recv(written.slice(0, 0, 1), 0)->wait();
+    EXPECT_EQ(read.version(), before.first);
+    EXPECT_GT(written.version(), before.second);
+    const auto saved = read.version();
+    group.all_reduce(read)->wait();
+    EXPECT_GT(read.version(), saved);
+  });
+}
+
 TEST(ThreadNetwork, RefusesRanksThatAreNotThereOrTwice) {
   TANDEM_EXPECT_ERROR(ThreadNetwork(0), "needs at least 1 rank, got 0");
   ThreadNetwork network(2);

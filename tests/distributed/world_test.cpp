@@ -240,7 +240,7 @@ TEST(World, AGroupThatEndsCutsNobodyOff) {
   expect_all_empty(run_threads(3, [&](int rank) {
     World world(over_tcp(rank, 3, port.number()));
     for (int round = 0; round < 20; ++round) {
-      const core::Tensor numbers = core::Tensor::full({100000}, 1.0);
+      core::Tensor numbers = core::Tensor::full({100000}, 1.0);
       world.make_group("round " + std::to_string(round))->all_reduce(numbers)->wait();
       EXPECT_EQ(numbers.to_vector<float>().back(), 3);
     }

@@ -87,7 +87,7 @@ void check_sum(ProcessGroup& group, const Tensor& tensor, const char* whose, con
 // About a second and a half a size; rank 0 decides.
 int agree_on_iterations(ProcessGroup& group, double iteration_ms) {
   const double count = std::clamp(1500 / std::max(iteration_ms, 0.001), 5.0, 41.0);
-  const Tensor agreed = Tensor::scalar(std::floor(count), DType::int64);
+  Tensor agreed = Tensor::scalar(std::floor(count), DType::int64);
   group.broadcast(agreed, 0)->wait();
   return static_cast<int>(agreed.item());
 }

@@ -58,7 +58,7 @@ void save_gradients(const std::string& path, const nn::Module& model) {
 
 // What rank 0's metrics say, for all ranks to do the same: its files may be the only ones.
 std::int64_t evaluated_step(Ranks& ranks, const Metrics& metrics) {
-  const core::Tensor step = core::Tensor::from(std::vector{metrics.evaluated_step()});
+  core::Tensor step = core::Tensor::from(std::vector{metrics.evaluated_step()});
   ranks.group()->broadcast(step, 0, "step that was evaluated")->wait();
   return step.to_vector<std::int64_t>().front();
 }

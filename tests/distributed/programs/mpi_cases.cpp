@@ -76,7 +76,7 @@ TEST(MpiGroup, LongTensorsGoInPieces) {
   tandem::testing::check_others(size(), group_in_pieces, {1, 3, 4, 32});
   if (size() == 1) return;
   const GroupPtr group = group_in_pieces(rank(), size());
-  const Tensor token = Tensor::full({10}, rank());
+  Tensor token = Tensor::full({10}, rank());
   if (rank() == 0) group->send(token, 1)->wait();
   if (rank() == 1) group->recv(token, 0)->wait();
   if (rank() < 2) {
@@ -96,9 +96,9 @@ TEST(MpiGroup, AllRanksGetTheSameBits) {
           if (i % 7 == 3) values[i] = (static_cast<int>(i) + rank()) % 2 == 0 ? 0.0 : -0.0;
           if (i % 1000 == 5 && rank() == size() - 1) values[i] = std::numeric_limits<double>::quiet_NaN();
         }
-        const Tensor tensor = Tensor::from(values).to(dtype);
+        Tensor tensor = Tensor::from(values).to(dtype);
         group->all_reduce(tensor, {.op = op, .scale = 1.0 / size()})->wait();
-        const Tensor all = Tensor::empty({size(), numel}, {.dtype = dtype});
+        Tensor all = Tensor::empty({size(), numel}, {.dtype = dtype});
         group->all_gather(tensor, all)->wait();
         for (int other = 0; other < size(); ++other)
           ASSERT_EQ(std::memcmp(all.select(0, other).raw_data(), tensor.raw_data(), tensor.bytes()), 0) << other;
