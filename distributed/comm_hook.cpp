@@ -26,7 +26,7 @@ std::int64_t first_not_finite(const Tensor& tensor) {
 }  // namespace
 
 // The one place where gradients are divided: before the sum.
-WorkPtr AllReduceHook::launch(const GradientBucket& bucket, ProcessGroup& group) {
+WorkPtr AllReduceHook::launch(GradientBucket bucket, ProcessGroup& group) {
   return group.all_reduce(bucket.flat, {.op = ReduceOp::sum, .scale = 1.0 / group.size(), .label = bucket.label});
 }
 
@@ -37,7 +37,7 @@ CastHook::CastHook(DType wire) : wire_(wire) {
 
 std::string CastHook::name() const { return wire_ == DType::bfloat16 ? "bf16" : "fp16"; }
 
-WorkPtr CastHook::launch(const GradientBucket& bucket, ProcessGroup& group) {
+WorkPtr CastHook::launch(GradientBucket bucket, ProcessGroup& group) {
   if (bucket.flat.dtype() != DType::float32 && bucket.flat.dtype() != DType::float64)
     core::fail("comm hook {}: {} holds {} gradients, needed float32 or float64", name(), bucket.label,
                core::name(bucket.flat.dtype()));
@@ -50,18 +50,17 @@ WorkPtr CastHook::launch(const GradientBucket& bucket, ProcessGroup& group) {
   return group.all_reduce(sent, {.op = ReduceOp::sum, .label = bucket.label + " as " + name()});
 }
 
-void CastHook::complete(const GradientBucket& bucket) {
+void CastHook::complete(GradientBucket bucket) {
   const Tensor& sum = sent_[bucket.index];
   if (first_not_finite(sum) >= 0)
     core::fail("comm hook {}: {}: an averaged gradient is too large for {}", name(), bucket.label, core::name(wire_));
-  Tensor flat = bucket.flat;
-  flat.copy_from(sum);
+  bucket.flat.copy_from(sum);
 }
 
-std::shared_ptr<CommHook> make_comm_hook(const std::string& name) {
-  if (name == "none") return std::make_shared<AllReduceHook>();
-  if (name == "bf16") return std::make_shared<CastHook>(DType::bfloat16);
-  if (name == "fp16") return std::make_shared<CastHook>(DType::float16);
+std::unique_ptr<CommHook> make_comm_hook(const std::string& name) {
+  if (name == "none") return std::make_unique<AllReduceHook>();
+  if (name == "bf16") return std::make_unique<CastHook>(DType::bfloat16);
+  if (name == "fp16") return std::make_unique<CastHook>(DType::float16);
   core::fail("comm hook '{}': there are none, bf16 and fp16", name);
 }
 

@@ -18,15 +18,15 @@ struct GradientBucket {
 };
 
 /// Owns everything between a complete bucket and its average, the division by the number of ranks included. All ranks
-/// use the same hook.
+/// use the same kind of hook. A hook belongs to one DistributedDataParallel, so it may keep what it needs by bucket.
 class CommHook {
  public:
   virtual ~CommHook() = default;
 
   /// Begins, and returns at once. Called in order of buckets, on the thread that runs backward.
-  virtual WorkPtr launch(const GradientBucket& bucket, ProcessGroup& group) = 0;
+  virtual WorkPtr launch(GradientBucket bucket, ProcessGroup& group) = 0;
   /// At the end of backward, once the work of this bucket has ended well: what is left to do.
-  virtual void complete(const GradientBucket& bucket) = 0;
+  virtual void complete(GradientBucket bucket) = 0;
   /// "none", "bf16": the same on all ranks.
   virtual std::string name() const = 0;
 };
@@ -35,8 +35,8 @@ class CommHook {
 /// before they are summed, so that no sum overflows where the average would not.
 class AllReduceHook final : public CommHook {
  public:
-  WorkPtr launch(const GradientBucket& bucket, ProcessGroup& group) override;
-  void complete(const GradientBucket&) override {}
+  WorkPtr launch(GradientBucket bucket, ProcessGroup& group) override;
+  void complete(GradientBucket) override {}
   std::string name() const override { return "none"; }
 };
 
@@ -46,8 +46,8 @@ class CastHook final : public CommHook {
  public:
   explicit CastHook(core::DType wire);
 
-  WorkPtr launch(const GradientBucket& bucket, ProcessGroup& group) override;
-  void complete(const GradientBucket& bucket) override;
+  WorkPtr launch(GradientBucket bucket, ProcessGroup& group) override;
+  void complete(GradientBucket bucket) override;
   std::string name() const override;
 
  private:
@@ -56,6 +56,6 @@ class CastHook final : public CommHook {
 };
 
 /// By the name that --comm-hook takes: "none", "bf16", "fp16". Throws Error listing them.
-std::shared_ptr<CommHook> make_comm_hook(const std::string& name);
+std::unique_ptr<CommHook> make_comm_hook(const std::string& name);
 
 }  // namespace tandem::distributed

@@ -1,6 +1,7 @@
 #include "tandem/distributed/distributed_data_parallel.h"
 
 #include <cmath>
+#include <exception>
 
 #include "tandem/core/recorder.h"
 #include "tandem/distributed/agreement.h"
@@ -14,12 +15,11 @@ std::shared_ptr<ProcessGroup> duplicate_of(const std::shared_ptr<ProcessGroup>& 
   return group->duplicate(group->next_name("ddp"));
 }
 
-std::vector<ReducedParameter> trained_parameters(const nn::Module& module) {
-  std::vector<ReducedParameter> trained;
-  for (const auto& [name, variable] : module.named_parameters())
-    if (variable.requires_grad()) trained.push_back({name, variable});
-  if (trained.empty()) core::fail("DistributedDataParallel: no parameter of the module requires a gradient");
-  return trained;
+std::unique_ptr<CommHook> make_hook(const DataParallelOptions& options) {
+  if (!options.comm_hook) return std::make_unique<AllReduceHook>();
+  std::unique_ptr<CommHook> hook = options.comm_hook();
+  if (!hook) core::fail("DistributedDataParallel: comm_hook made no hook");
+  return hook;
 }
 
 UnusedMode unused_mode(const DataParallelOptions& options) {
@@ -28,22 +28,20 @@ UnusedMode unused_mode(const DataParallelOptions& options) {
 }
 
 ReducerOptions reducer_options(const DataParallelOptions& options) {
-  ReducerOptions reducer{.limits = limits_of(options),
-                         .order = options.bucket_order,
-                         .overlap = options.overlap,
-                         .unused = unused_mode(options)};
-  if (options.comm_hook) reducer.hook = options.comm_hook;
-  return reducer;
+  return {.limits = limits_of(options),
+          .order = options.bucket_order,
+          .overlap = options.overlap,
+          .unused = unused_mode(options)};
 }
 
 /// What must be the same on all ranks.
-std::string describe(const DataParallelOptions& options) {
+std::string describe(const DataParallelOptions& options, const CommHook& hook) {
   return fmt::format(
       "bucket_cap_mb {}, first_bucket_mb {}, broadcast_buffers {}, bucket_order {}, overlap {}, find_unused_parameters "
       "{}, static_graph {}, comm_hook {}",
       options.bucket_cap_mb, options.first_bucket_mb, options.broadcast_buffers,
       options.bucket_order == BucketOrder::observed ? "observed" : "reverse", options.overlap,
-      options.find_unused_parameters, options.static_graph, options.comm_hook ? options.comm_hook->name() : "none");
+      options.find_unused_parameters, options.static_graph, hook.name());
 }
 
 std::string describe(const char* what, const std::string& name, const Tensor& tensor) {
@@ -62,15 +60,25 @@ BucketLimits limits_of(const DataParallelOptions& options) {
           .first = bytes("first_bucket_mb", options.first_bucket_mb)};
 }
 
+std::vector<ReducedParameter> reduced_parameters(const nn::Module& module) {
+  std::vector<ReducedParameter> reduced;
+  for (const auto& [name, variable] : module.named_parameters())
+    if (variable.requires_grad()) reduced.push_back({name, variable});
+  return reduced;
+}
+
 DistributedDataParallel::DistributedDataParallel(nn::Module& module, const std::shared_ptr<ProcessGroup>& group,
                                                  const DataParallelOptions& options)
     : module_(module), group_(duplicate_of(group)), broadcast_buffers_(options.broadcast_buffers) {
-  verify(options);
+  std::unique_ptr<CommHook> hook = make_hook(options);
+  verify(options, *hook);
   broadcast_state();
-  reducer_ = std::make_unique<Reducer>(trained_parameters(module), group_, reducer_options(options));
+  std::vector<ReducedParameter> reduced = reduced_parameters(module);
+  if (reduced.empty()) core::fail("DistributedDataParallel: no parameter of the module requires a gradient");
+  reducer_ = std::make_unique<Reducer>(std::move(reduced), group_, reducer_options(options), std::move(hook));
 }
 
-void DistributedDataParallel::verify(const DataParallelOptions& options) {
+void DistributedDataParallel::verify(const DataParallelOptions& options, const CommHook& hook) {
   std::vector<std::string> lines;
   for (const auto& [name, variable] : module_.named_parameters()) {
     const Tensor& data = variable.data();
@@ -78,7 +86,7 @@ void DistributedDataParallel::verify(const DataParallelOptions& options) {
                     fmt::format(", strides {}", data.strides().str()));
   }
   for (const auto& [name, tensor] : module_.named_buffers()) lines.push_back(describe("buffer", name, *tensor));
-  lines.push_back(describe(options));
+  lines.push_back(describe(options, hook));
   verify_agreement(*group_, "DistributedDataParallel: the ranks' modules", lines);
 }
 
@@ -120,19 +128,21 @@ void DistributedDataParallel::check_parameters() const {
                parameters()[next].name);
 }
 
-void DistributedDataParallel::before_forward() {
-  reducer_->note_forward({.begin_ns = core::recorder::now_ns(), .end_ns = 0});
-  check_parameters();
-  if (broadcast_buffers_ && module_.is_training() && buffers_of_ != reducer_->iterations()) sync_buffers();
+void DistributedDataParallel::check_is_wrapped(const nn::Module& module) const {
+  if (&module != &module_)
+    core::fail("DistributedDataParallel: forward was given another module than the one that was wrapped");
 }
 
-nn::Variable DistributedDataParallel::forward(const nn::Variable& input) {
-  Interval interval{.begin_ns = core::recorder::now_ns(), .end_ns = 0};
-  before_forward();
-  nn::Variable output = module_.forward(input);
-  interval.end_ns = core::recorder::now_ns();
-  reducer_->note_forward(interval);
-  return output;
+DistributedDataParallel::ForwardPass::ForwardPass(DistributedDataParallel& ddp)
+    : ddp_(ddp), begin_ns_(core::recorder::now_ns()), exceptions_(std::uncaught_exceptions()) {
+  ddp.check_parameters();
+  const bool are_due = ddp.buffers_of_ != ddp.reducer_->iterations();
+  if (are_due && ddp.broadcast_buffers_ && ddp.module_.is_training()) ddp.sync_buffers();
+}
+
+DistributedDataParallel::ForwardPass::~ForwardPass() {
+  if (std::uncaught_exceptions() > exceptions_) return;
+  ddp_.reducer_->note_forward({.begin_ns = begin_ns_, .end_ns = core::recorder::now_ns()});
 }
 
 DistributedDataParallel::NoSync::NoSync(DistributedDataParallel& ddp) : ddp_(&ddp) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "tandem/core/recorder.h"
+#include "tandem/distributed/bucket_memory.h"
 
 namespace tandem::distributed {
 namespace {
@@ -13,23 +15,29 @@ using autograd::BackwardPass;
 using autograd::HookTurn;
 using core::recorder::now_ns;
 
-std::vector<Variable> variables_of(const std::vector<ReducedParameter>& parameters) {
-  std::vector<Variable> variables;
-  for (const ReducedParameter& parameter : parameters) variables.push_back(parameter.variable);
-  return variables;
+std::vector<std::string> names_of(const std::vector<std::size_t>& indices,
+                                  const std::vector<ReducedParameter>& parameters) {
+  std::vector<std::string> names;
+  for (const std::size_t index : indices) names.push_back(parameters[index].name);
+  return names;
 }
 
 }  // namespace
 
+BucketPlan initial_plan(const std::vector<ReducedParameter>& parameters, const BucketLimits& limits) {
+  return plan_buckets(items_of(parameters), reverse_order(parameters.size()), limits.in_turn());
+}
+
 Reducer::Reducer(std::vector<ReducedParameter> parameters, std::shared_ptr<ProcessGroup> group,
-                 const ReducerOptions& options)
+                 const ReducerOptions& options, std::unique_ptr<CommHook> hook)
     : parameters_(std::move(parameters)),
       group_(std::move(group)),
       options_(options),
+      hook_(std::move(hook)),
       unused_(parameters_, options.unused),
       destinations_(parameters_.size()) {
   if (parameters_.empty()) core::fail("reducer: no parameter requires a gradient, so there is nothing to reduce");
-  assign(reverse_order(parameters_.size()));
+  assign(initial_plan(parameters_, options.limits));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Variable& variable = parameters_[i].variable;
     index_of_[variable.state().get()] = i;
@@ -43,23 +51,18 @@ Reducer::~Reducer() {
   if (abandoned_ && !abandoned_->is_done()) group_->abort(why_abandoned_);
 }
 
-void Reducer::assign(std::span<const std::size_t> order) {
-  assignment_ =
-      std::make_shared<const BucketAssignment>(assign_buckets(variables_of(parameters_), order, options_.limits));
+void Reducer::assign(BucketPlan plan) {
+  plan_ = std::make_shared<const BucketPlan>(std::move(plan));
+  rule_ = LaunchRule(*plan_, options_.overlap);
   buckets_.clear();
-  slots_.resize(parameters_.size());
-  for (const std::vector<std::size_t>& members : *assignment_) {
-    std::vector<Variable> variables;
-    std::vector<std::string> names;
-    for (const std::size_t parameter : members) {
-      slots_[parameter] = {.bucket = buckets_.size(), .place = variables.size()};
-      variables.push_back(parameters_[parameter].variable);
-      names.push_back(parameters_[parameter].name);
-    }
-    buckets_.push_back({.memory = allocate_bucket(variables),
-                        .label = fmt::format("bucket {} ({})", buckets_.size(), list_names(names)),
-                        .pending = 0,
-                        .work = {}});
+  for (const BucketPlan::Bucket& planned : plan_->buckets()) {
+    const std::size_t index = buckets_.size();
+    BucketMemory memory = allocate_bucket(planned, parameters_);
+    buckets_.push_back(
+        {.name = fmt::format("bucket {} ({})", index, list_names(names_of(planned.members, parameters_))),
+         .slots = std::move(memory.slots),
+         .gradients = {.index = index, .flat = std::move(memory.flat), .label = {}},
+         .work = {}});
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     destinations_[i].remove();
@@ -88,34 +91,28 @@ void Reducer::backward_begins(BackwardPass& pass, std::span<const Variable> reac
 
 void Reducer::begin() {
   if (const WorkPtr abandoned = std::exchange(abandoned_, nullptr)) abandoned->wait();
-  for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].pending = (*assignment_)[b].size();
-  launched_ = 0;
+  rule_.begin();
+  is_anything_sent_ = false;
+  last_ready_.reset();
   traffic_before_ = core::traffic;
   record_ = {};
   record_.iteration = last_.iteration + 1;
   record_.backward.begin_ns = now_ns();
-  record_.forward = take_forward(record_.backward.begin_ns);
+  record_.forward = std::exchange(forward_, {});  // a second backward through the same graph had none
   record_.local = std::exchange(local_, {});
-  record_.assignment = assignment_;
+  record_.plan = plan_;
   record_.buckets.resize(buckets_.size());
   record_.ready_ns.resize(parameters_.size());
 }
 
 void Reducer::record_local(BackwardPass& pass) {
   const std::int64_t begin_ns = now_ns();
-  const Interval forward = take_forward(begin_ns);
+  const Interval forward = std::exchange(forward_, {});
   pass.at_end([this, begin_ns, forward] {
     local_.count += 1;
     local_.forward_ns += forward.end_ns - forward.begin_ns;
     local_.backward_ns += now_ns() - begin_ns;
   });
-}
-
-// Each forward is one backward's: a second one through the same graph had none.
-Interval Reducer::take_forward(std::int64_t backward_begin_ns) {
-  Interval forward = std::exchange(forward_, {});
-  if (forward.begin_ns > 0 && forward.end_ns == 0) forward.end_ns = backward_begin_ns;
-  return forward;
 }
 
 void Reducer::gradient_is_ready(std::size_t parameter) {
@@ -127,10 +124,10 @@ void Reducer::gradient_is_ready(std::size_t parameter) {
 
 void Reducer::mark_ready(std::size_t parameter) {
   settle(parameter);
-  const std::size_t bucket = slots_[parameter].bucket;
-  if (--buckets_[bucket].pending > 0) return;
-  record_.buckets[bucket].ready_ns = now_ns();
-  if (options_.overlap) launch_ready_buckets();
+  const LaunchRule::Buckets may_go = rule_.complete(parameter);
+  const std::size_t bucket = plan_->slot_of(parameter).bucket;
+  if (rule_.is_complete(bucket)) record_.buckets[bucket].ready_ns = now_ns();
+  launch(may_go);
 }
 
 // The gradient lies in its slot already, unless a hook of the user's put another there, or took it away.
@@ -147,27 +144,25 @@ void Reducer::settle(std::size_t parameter) {
   variable.set_grad(slot);
 }
 
-void Reducer::launch_ready_buckets() {
-  while (launched_ < buckets_.size() && buckets_[launched_].pending == 0) {
-    launch(launched_);
-    ++launched_;
+void Reducer::launch(LaunchRule::Buckets buckets) {
+  for (const std::size_t b : buckets) {
+    Bucket& bucket = buckets_[b];
+    record_.buckets[b].bytes = static_cast<std::int64_t>(bucket.gradients.flat.bytes());
+    record_.buckets[b].launched_ns = now_ns();
+    bucket.gradients.label = fmt::format("{} of synced backward {}", bucket.name, record_.iteration);
+    bucket.work = hook_->launch(bucket.gradients, *group_);
+    is_anything_sent_ = true;
   }
-}
-
-void Reducer::launch(std::size_t bucket) {
-  record_.buckets[bucket].bytes = static_cast<std::int64_t>(buckets_[bucket].memory.flat.bytes());
-  record_.buckets[bucket].launched_ns = now_ns();
-  buckets_[bucket].work = options_.hook->launch(as_seen_by_hook(bucket), *group_);
 }
 
 void Reducer::finish() {
   record_.backward.end_ns = now_ns();
-  launch_ready_buckets();
-  check_all_launched();
+  launch(rule_.end());
+  check_all_came();
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const WorkPtr work = std::exchange(buckets_[b].work, nullptr);
     work->wait();
-    options_.hook->complete(as_seen_by_hook(b));
+    hook_->complete(buckets_[b].gradients);
     if (group_->size() > 1) record_.buckets[b].on_the_wire = {work->times().started_ns, work->times().finished_ns};
     record_.bytes_sent += work->bytes_sent();
   }
@@ -180,12 +175,11 @@ void Reducer::finish() {
   if (options_.order == BucketOrder::observed && last_.iteration == 1) rebuild_in_order_of_arrival();
 }
 
-void Reducer::check_all_launched() const {
-  if (launched_ == buckets_.size()) return;
-  std::vector<std::string> missing;
-  for (const std::size_t parameter : (*assignment_)[launched_])
-    if (record_.ready_ns[parameter] == 0) missing.push_back(parameters_[parameter].name);
-  core::fail("synced backward {}: reached {}, but no gradient came for it", record_.iteration, list_names(missing));
+void Reducer::check_all_came() const {
+  const std::vector<std::size_t> missing = rule_.missing();
+  if (missing.empty()) return;
+  core::fail("synced backward {}: reached {}, but no gradient came for it", record_.iteration,
+             list_names(names_of(missing, parameters_)));
 }
 
 // An exception ended a synced backward on this rank. Where nothing was launched, a barrier takes the place of this
@@ -194,15 +188,14 @@ void Reducer::check_all_launched() const {
 // this one.
 void Reducer::abandon(const std::string& cause) {
   if (!std::exchange(is_running_, false)) return;
-  const bool any_came = std::any_of(record_.ready_ns.begin(), record_.ready_ns.end(), [](auto ns) { return ns > 0; });
   const std::string where =
-      any_came ? fmt::format(" (after the gradient of {})", parameters_[last_ready_].name) : std::string();
+      last_ready_ ? fmt::format(" (after the gradient of {})", parameters_[*last_ready_].name) : std::string();
   why_abandoned_ =
       fmt::format("synced backward {} failed on rank {}: {}{}", record_.iteration, group_->rank(), cause, where);
-  if (launched_ == 0) {
-    abandoned_ = group_->barrier(fmt::format("synced backward {} failed: {}", record_.iteration, cause));
-  } else {
+  if (is_anything_sent_) {
     group_->abort(why_abandoned_);
+  } else {
+    abandoned_ = group_->barrier(fmt::format("synced backward {} failed: {}", record_.iteration, cause));
   }
   for (Bucket& bucket : buckets_) bucket.work = nullptr;
   unused_.forget();
@@ -223,18 +216,18 @@ void Reducer::backward_without_loss() {
 }
 
 void Reducer::rebuild_in_order_of_arrival() {
-  const auto arrival = [&](std::size_t i) {
-    return last_.ready_ns[i] > 0 ? last_.ready_ns[i] : std::numeric_limits<std::int64_t>::max();
+  const auto arrival = [&](std::int64_t i) {
+    const std::int64_t ns = last_.ready_ns[static_cast<std::size_t>(i)];
+    return ns > 0 ? ns : std::numeric_limits<std::int64_t>::max();
   };
   std::vector<std::int64_t> order(parameters_.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return arrival(static_cast<std::size_t>(a)) < arrival(static_cast<std::size_t>(b));
-  });
-  const core::Tensor of_rank_0 = core::Tensor::from(order, core::kCpu);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return arrival(a) < arrival(b); });
+  core::Tensor of_rank_0 = core::Tensor::from(order, core::kCpu);
   group_->broadcast(of_rank_0, 0, "order of arrival of gradients")->wait();
   const auto agreed = of_rank_0.to_vector<std::int64_t>();
-  assign(std::vector<std::size_t>(agreed.begin(), agreed.end()));
+  assign(plan_buckets(items_of(parameters_), std::vector<std::size_t>(agreed.begin(), agreed.end()),
+                      options_.limits.in_turn()));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {  // what was accumulated is kept
     Variable& variable = parameters_[i].variable;
     if (variable.grad().defined()) variable.set_grad(slot_of(i).copy_from(variable.grad()));
@@ -242,13 +235,8 @@ void Reducer::rebuild_in_order_of_arrival() {
 }
 
 core::Tensor& Reducer::slot_of(std::size_t parameter) {
-  return buckets_[slots_[parameter].bucket].memory.slots[slots_[parameter].place];
-}
-
-GradientBucket Reducer::as_seen_by_hook(std::size_t bucket) const {
-  return {.index = bucket,
-          .flat = buckets_[bucket].memory.flat,
-          .label = fmt::format("{} of synced backward {}", buckets_[bucket].label, record_.iteration)};
+  const BucketPlan::Slot& slot = plan_->slot_of(parameter);
+  return buckets_[slot.bucket].slots[slot.place];
 }
 
 }  // namespace tandem::distributed

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tandem/distributed/bucket_plan.h"
+
 namespace tandem::distributed {
 
 /// From when to when.
@@ -24,9 +26,6 @@ struct BucketRecord {
   Interval on_the_wire;          ///< its all-reduce, from when the group began it; zeros with one rank
 };
 
-/// Which parameters travel together: indices into the parameters, for each bucket.
-using BucketAssignment = std::vector<std::vector<std::size_t>>;
-
 /// Backwards under no_sync(), which send nothing: how many, and the sums of their times.
 struct LocalPasses {
   std::int64_t count = 0;
@@ -35,14 +34,12 @@ struct LocalPasses {
 
 struct IterationRecord {
   std::int64_t iteration = 0;  ///< synced backwards so far, this one included
-  /// The last forward since the backward before: from DDP's forward() to its end; if only before_forward() was called,
-  /// to where backward begins.
-  Interval forward;
+  Interval forward;         ///< the last one through DDP's forward() since the backward before; zeros: there was none
   Interval backward;        ///< from its begin to its last node: compute alone
   std::int64_t end_ns = 0;  ///< backward returns: all averages are in place
   LocalPasses local;        ///< since the synced backward before it
   std::vector<BucketRecord> buckets;
-  std::shared_ptr<const BucketAssignment> assignment;  ///< of `buckets`: later iterations may have another one
+  std::shared_ptr<const BucketPlan> plan;  ///< of `buckets`: later iterations may have another one
   /// Of each parameter, in order of registration: its gradient was complete. Taken before any wait, so a slow rank can
   /// be told from one that waits for it.
   std::vector<std::int64_t> ready_ns;

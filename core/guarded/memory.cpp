@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "tandem/core/allocator.h"
+#include "tandem/core/alignment.h"
 
 namespace tandem::core::guarded {
 namespace {
@@ -36,13 +36,11 @@ Arena& arena() {
   return *only;
 }
 
-std::size_t rounded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 }  // namespace
 
 void* take(std::size_t bytes) {
   Arena& a = arena();
-  const std::size_t size = rounded(bytes);
+  const std::size_t size = align_up(bytes);
   const std::lock_guard lock(a.mutex);
   if (auto& free = a.given_back[size]; !free.empty()) {
     void* const block = free.back();
@@ -57,9 +55,9 @@ void* take(std::size_t bytes) {
 
 void give_back(void* block, std::size_t bytes) noexcept {
   Arena& a = arena();
-  const std::size_t size = rounded(bytes);
+  const std::size_t size = align_up(bytes);
   const auto begin = reinterpret_cast<std::uintptr_t>(as_kernels_see(block));
-  const std::uintptr_t first_page = (begin + kPage - 1) / kPage * kPage, end = (begin + size) / kPage * kPage;
+  const std::uintptr_t first_page = align_up(begin, kPage), end = (begin + size) / kPage * kPage;
   if (first_page < end) madvise(reinterpret_cast<void*>(first_page), end - first_page, MADV_DONTNEED);
   const std::lock_guard lock(a.mutex);
   try {

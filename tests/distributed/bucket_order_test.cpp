@@ -6,7 +6,7 @@
 namespace tandem::distributed {
 namespace {
 
-using Assignment = BucketAssignment;
+using Assignment = std::vector<std::vector<std::size_t>>;
 
 DataParallelOptions observed(double cap_mb) {
   DataParallelOptions options;
@@ -15,7 +15,7 @@ DataParallelOptions observed(double cap_mb) {
   return options;
 }
 
-Assignment assignment_of(const DistributedDataParallel& ddp) { return ddp.reducer().assignment(); }
+Assignment assignment_of(const DistributedDataParallel& ddp) { return ddp.reducer().plan().members(); }
 
 TEST(Line7, buckets_follow_the_first_ranks_arrival_from_the_second_iteration_on) {
   run_as_threads(3, [](World& world) {

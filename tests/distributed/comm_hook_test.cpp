@@ -13,7 +13,7 @@ namespace {
 
 DataParallelOptions with_hook(const std::string& name) {
   DataParallelOptions options;
-  options.comm_hook = make_comm_hook(name);
+  options.comm_hook = [name] { return make_comm_hook(name); };
   return options;
 }
 
@@ -87,28 +87,58 @@ TEST(CommHook, names_are_those_of_the_flag_and_ranks_must_agree) {
 }
 
 TEST(CommHook, a_users_own_sees_each_bucket_once_and_owns_the_division) {
+  struct Calls {
+    std::vector<std::size_t> launched, completed;
+  };
   class SumHook final : public CommHook {
    public:
-    WorkPtr launch(const GradientBucket& bucket, ProcessGroup& group) override {
-      launched.push_back(bucket.index);
+    explicit SumHook(Calls& calls) : calls_(calls) {}
+    WorkPtr launch(GradientBucket bucket, ProcessGroup& group) override {
+      calls_.launched.push_back(bucket.index);
       return group.all_reduce(bucket.flat, {.label = bucket.label});  // a sum, no mean
     }
-    void complete(const GradientBucket& bucket) override { completed.push_back(bucket.index); }
+    void complete(GradientBucket bucket) override { calls_.completed.push_back(bucket.index); }
     std::string name() const override { return "sum"; }
-    std::vector<std::size_t> launched, completed;
+
+   private:
+    Calls& calls_;
   };
   run_as_threads(3, [](World& world) {
     Vectors model({{"a", {4}}, {"b", {4}}}, 0);
-    const auto hook = std::make_shared<SumHook>();
+    Calls calls;
     DataParallelOptions options;
     options.bucket_cap_mb = 0;
-    options.comm_hook = hook;
+    options.comm_hook = [&] { return std::make_unique<SumHook>(calls); };
     DistributedDataParallel ddp(model, group_of(world), options);
     (loss_of(model.all[0], 1) + loss_of(model.all[1], 2)).backward();
     EXPECT_EQ(values(model.all[0].grad()), filled(4, 3));
     EXPECT_EQ(values(model.all[1].grad()), filled(4, 6));
-    EXPECT_EQ(hook->launched, (std::vector<std::size_t>{0, 1}));
-    EXPECT_EQ(hook->completed, (std::vector<std::size_t>{0, 1}));
+    EXPECT_EQ(calls.launched, (std::vector<std::size_t>{0, 1}));
+    EXPECT_EQ(calls.completed, (std::vector<std::size_t>{0, 1}));
+    world.leave();
+  });
+}
+
+// What a hook keeps from launch to completion is by bucket: shared by two models, the one would get the other's
+// average.
+TEST(CommHook, two_models_in_one_loss_with_the_same_options_have_a_hook_each) {
+  run_as_threads(2, [](World& world) {
+    Vectors a({{"w", {4}}}, 0, DType::float32), b({{"w", {4}}}, 0, DType::float32);
+    const DataParallelOptions options = with_hook("bf16");
+    const auto group = group_of(world);
+    DistributedDataParallel first(a, group, options), second(b, group, options);
+    (loss_of(a.all[0], 1 + world.rank()) + loss_of(b.all[0], 10 * (1 + world.rank()))).backward();
+    EXPECT_EQ(values(a.all[0].grad()), filled(4, 1.5));
+    EXPECT_EQ(values(b.all[0].grad()), filled(4, 15));
+    world.leave();
+  });
+}
+
+TEST(CommHook, none_that_is_made_is_an_error) {
+  run_as_threads(1, [](World& world) {
+    Vectors model({{"w", {4}}}, 0);
+    const DataParallelOptions options{.comm_hook = [] { return std::unique_ptr<CommHook>(); }};
+    TANDEM_EXPECT_ERROR(DistributedDataParallel(model, group_of(world), options), "comm_hook made no hook");
     world.leave();
   });
 }

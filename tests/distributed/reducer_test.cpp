@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tandem/distributed/bucket_memory.h"
 #include "tests/distributed/small_models.h"
 #include "tests/errors.h"
 
@@ -57,9 +58,9 @@ TEST(Reducer, a_parameter_beyond_the_cap_has_a_bucket_of_its_own_and_stays_whole
     DataParallelOptions options;
     options.bucket_cap_mb = 1;
     DistributedDataParallel ddp(model, group_of(world), options);
-    const auto assignment = ddp.reducer().assignment();
-    ASSERT_EQ(assignment.size(), 2u);
-    EXPECT_EQ(assignment[0], (std::vector<std::size_t>{2, 1}));
+    const BucketPlan& plan = ddp.reducer().plan();
+    ASSERT_EQ(plan.size(), 2u);
+    EXPECT_EQ(plan[0].members, (std::vector<std::size_t>{2, 1}));
     (loss_of(model.all[0], 1) + loss_of(model.all[1], world.rank()) + loss_of(model.all[2], 3)).backward();
     EXPECT_EQ(values(model.all[1].grad()), filled(300000, 0.5));
     world.leave();
@@ -79,7 +80,7 @@ TEST(Reducer, dtypes_do_not_share_buckets) {
       Variable a, b, c, d;
     } model;
     DistributedDataParallel ddp(model, group_of(world));
-    EXPECT_EQ(ddp.reducer().assignment().size(), 3u);
+    EXPECT_EQ(ddp.reducer().plan().size(), 3u);
     Variable loss;
     for (const Variable& parameter : {model.a, model.b, model.c, model.d}) {
       const Variable part = autograd::sum(autograd::cast(parameter, DType::float64)) * (2.0 * world.rank());
@@ -110,13 +111,16 @@ TEST(Reducer, outlives_no_registration) {
 TEST(Reducer, counts_beyond_two_gibibytes) {
   const Tensor one = Tensor::zeros({1});
   const std::int64_t large = (std::int64_t{1} << 31) + 5;  // elements, of no memory
-  const std::vector<Variable> parameters{Variable(one.expand({large}), true), Variable(one.expand({3, large}), true),
-                                         Variable(one, true)};
+  const std::vector<ReducedParameter> parameters{{"", Variable(one.expand({large}), true)},
+                                                 {"", Variable(one.expand({3, large}), true)},
+                                                 {"", Variable(one, true)}};
   const std::int64_t padded = (std::int64_t{1} << 31) + 16, three = (3 * large + 15) / 16 * 16;
-  EXPECT_EQ(slot_offsets(parameters), (std::vector<std::int64_t>{0, padded, padded + three, padded + three + 16}));
-  const std::vector<std::size_t> order = reverse_order(3);
-  EXPECT_EQ(assign_buckets(parameters, order, {.cap = std::size_t{1} << 60, .first = std::size_t{1} << 60}).size(), 1u);
-  EXPECT_EQ(assign_buckets(parameters, order, {.cap = std::size_t{20} << 30, .first = 4}).size(), 3u);
+  const BucketPlan plan(items_of(parameters), {{0, 1, 2}});
+  EXPECT_EQ(plan[0].offsets, (std::vector<std::int64_t>{0, padded, padded + three}));
+  EXPECT_EQ(plan[0].numel, padded + three + 16);
+  constexpr std::size_t kHuge = std::size_t{1} << 60;
+  EXPECT_EQ(initial_plan(parameters, {.cap = kHuge, .first = kHuge}).size(), 1u);
+  EXPECT_EQ(initial_plan(parameters, {.cap = std::size_t{20} << 30, .first = 4}).size(), 3u);
 }
 
 // Takes 10 GB and half a minute: --gtest_also_run_disabled_tests --gtest_filter=Reducer.DISABLED_*

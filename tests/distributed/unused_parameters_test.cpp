@@ -65,6 +65,18 @@ TEST(Line12, reached_without_a_gradient_is_the_same_error_at_the_end) {
   });
 }
 
+TEST(Line12, the_error_at_the_end_names_no_parameter_that_is_not_used_at_all) {
+  run_as_threads(2, [](World& world) {
+    Vectors model({{"used", {2}}, {"cut", {2}}, {"unused", {2}}}, 0);
+    DistributedDataParallel ddp(model, group_of(world), find_unused());
+    const Variable cut = autograd::record("silent", model.all[1].data().clone(), {model.all[1]},
+                                          [](const Tensor&, autograd::Gradients&) {});
+    TANDEM_EXPECT_ERROR((loss_of(model.all[0], 1) + autograd::sum(cut)).backward(),
+                        "reached cut, but no gradient came");
+    world.leave();
+  });
+}
+
 TEST(Line16, a_rank_without_a_loss_takes_part_with_zeros_and_what_accumulated) {
   for (const DataParallelOptions& options : {DataParallelOptions{}, find_unused()}) {
     run_as_threads(3, [&](World& world) {

@@ -9,6 +9,7 @@
 #include "tandem/distributed/distributed_data_parallel.h"
 #include "tandem/distributed/world.h"
 #include "tandem/models/mlp.h"
+#include "tandem/nn/linear.h"
 #include "tandem/nn/loss.h"
 #include "tests/docs/text_files.h"
 
@@ -29,6 +30,37 @@ core::Tensor target_of(int rank) { return core::Tensor::from<std::int64_t>({rank
 TEST(Pages, RanksAsThreads) {
 #include "distributed/ranks_as_threads_1.cpp"
   EXPECT_EQ(ranks_with_input, 4);
+}
+
+/// Scores of documents for queries, [N, 2].
+class Matcher final : public nn::Module {
+ public:
+  explicit Matcher(core::Generator& random) : query_(784, 2, random), document_(784, 2, random) {
+    register_module("query", query_);
+    register_module("document", document_);
+  }
+  using nn::Module::forward;
+  Variable forward(const Variable& queries, const Variable& documents) {
+    return query_.forward(queries) + document_.forward(documents);
+  }
+
+ private:
+  nn::Linear query_, document_;
+};
+
+TEST(Pages, SeveralInputs) {
+  run_as_threads(1, [](World& world) {
+    core::Generator random(0);
+    Matcher model(random);
+    DistributedDataParallel ddp(model, world.make_group("world"));
+    const Variable queries(core::Tensor::full({2, 784}, 1)), documents(core::Tensor::full({2, 784}, 2));
+    const core::Tensor target = core::Tensor::from<std::int64_t>({0, 1});
+#include "distributed/from_loss_backward_to_the_last_averaged_gradient_1.cpp"
+    loss.backward();
+    EXPECT_EQ(loss.data().item(), nn::cross_entropy(scores, target).data().item());
+    EXPECT_GT(ddp.reducer().last_iteration().forward.ms(), 0);
+    world.leave();
+  });
 }
 
 TEST(Pages, TextInOneCall) {

@@ -1,6 +1,7 @@
 // --summary: what it prints, that it is what training does, and that it leaves nothing.
 #include <tuple>
 
+#include "tandem/distributed/bucket_plan.h"
 #include "tests/tools/train_ranks.h"
 
 namespace tandem::train {
@@ -128,6 +129,26 @@ TEST_F(Summary, bucket_plan_is_what_training_reports) {
     EXPECT_FALSE(plan.empty());
     EXPECT_EQ(plan, trained(metrics("p"))) << settings;
   }
+}
+
+// What --profile-out writes of parameters is what a plan of buckets needs, so that a simulator may try another cap.
+TEST_F(Summary, bucket_plan_can_be_made_from_a_profile) {
+  train_well(
+      "--data synthetic --synthetic-samples 8 --threads 1 --model convnet --bucket-cap-mb 0.01 --steps 1 "
+      "--eval-every 0 --batch-size 2 --progress none --profile-out p");
+  const std::vector<nlohmann::json> profile = metrics("p");
+  std::vector<distributed::BucketItem> items;
+  for (const auto& parameter : profile.at(0).at("parameters")) {
+    EXPECT_EQ(parameter.at("dtype"), "float32");
+    items.push_back({.bytes = parameter.at("bytes")});
+  }
+  const distributed::BucketPlan written(items, profile.at(0).at("buckets"));
+  const auto& buckets = profile.at(1).at("buckets");
+  ASSERT_EQ(written.size(), buckets.size());
+  for (std::size_t b = 0; b < buckets.size(); ++b) EXPECT_EQ(written[b].bytes(), buckets.at(b).at("bytes"));
+  const std::vector<std::size_t> limits = distributed::BucketLimits{.cap = 10485}.in_turn();
+  const auto planned = distributed::plan_buckets(items, distributed::reverse_order(items.size()), limits);
+  EXPECT_EQ(planned.members(), written.members());
 }
 
 TEST_F(Summary, writes_nothing) {

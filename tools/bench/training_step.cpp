@@ -32,8 +32,8 @@ void TrainingStep::run(std::int64_t steps, StepTimes* times) {
 
 nn::Variable TrainingStep::forward() {
   const core::RecordScope scope("forward", "phase");
-  if (ddp_) ddp_->before_forward();
-  return workload_->loss();
+  const auto loss = [&] { return workload_->loss(); };
+  return ddp_ ? ddp_->forward(loss) : loss();
 }
 
 void TrainingStep::run_one(StepTimes* times) {

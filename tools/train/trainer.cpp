@@ -47,7 +47,7 @@ distributed::DataParallelOptions data_parallel_options(const Settings& settings)
           .overlap = !settings.no_overlap,
           .find_unused_parameters = settings.find_unused_parameters,
           .static_graph = settings.static_graph,
-          .comm_hook = distributed::make_comm_hook(settings.comm_hook)};
+          .comm_hook = [name = settings.comm_hook] { return distributed::make_comm_hook(name); }};
 }
 
 data::Sampler make_sampler(const Settings& settings, const Ranks& ranks, const DataSource& source) {
@@ -153,10 +153,9 @@ void Trainer::forward_backward(const data::Window& window, std::int64_t micro_st
          .epoch = state_.epoch(),
          .step = static_cast<std::uint32_t>(state_.step()),
          .shard = static_cast<std::uint32_t>(micro_step * ranks_.size() + ranks_.rank())});
-    ddp_.before_forward();
     std::optional<nn::PartialBatchGuard> partial;
     if (batch.rows() < settings_.batch_size) partial.emplace();
-    const std::vector<nn::Variable> sums = state_.task->loss_sums(batch);
+    const std::vector<nn::Variable> sums = ddp_.forward([&] { return state_.task->loss_sums(batch); });
     for (std::size_t t = 0; t < sums.size(); ++t) {
       report.terms[t].second += items.share(t) * sums[t].data().item();
       const nn::Variable scaled = sums[t] * (ranks_.size() * items.share(t));

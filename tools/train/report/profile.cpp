@@ -16,11 +16,14 @@ ordered_json ms(std::int64_t ns) { return std::round(static_cast<double>(ns) / 1
 ordered_json ms(const distributed::Interval& interval) { return ms(interval.end_ns - interval.begin_ns); }
 
 ordered_json plan(const Reducer& reducer, int rank, int world_size) {
-  ordered_json parameters = ordered_json::array(), buckets = ordered_json::array();
+  ordered_json parameters = ordered_json::array();
   for (const auto& [name, variable] : reducer.parameters())
-    parameters.push_back({{"name", name}, {"bytes", variable.data().bytes()}});
-  for (const auto& members : *reducer.last_iteration().assignment) buckets.push_back(members);
-  return {{"rank", rank}, {"world_size", world_size}, {"parameters", parameters}, {"buckets", buckets}};
+    parameters.push_back(
+        {{"name", name}, {"bytes", variable.data().bytes()}, {"dtype", core::name(variable.data().dtype())}});
+  return {{"rank", rank},
+          {"world_size", world_size},
+          {"parameters", parameters},
+          {"buckets", reducer.last_iteration().plan->members()}};
 }
 
 ordered_json times(const IterationRecord& record) {
@@ -56,8 +59,8 @@ void Profile::update(const Reducer& reducer, const UpdateReport& report) {
                     {"bytes_copied", record.bytes_copied},
                     {"bytes_reordered", record.bytes_reordered}};
   line.update(times(record));
-  if (assignment_ != record.assignment) lines_.add(plan(reducer, rank_, world_size_).dump());
-  assignment_ = record.assignment;
+  if (plan_ != record.plan) lines_.add(plan(reducer, rank_, world_size_).dump());
+  plan_ = record.plan;
   lines_.add(line.dump());
 }
 

@@ -1,6 +1,7 @@
 // What one rank did and when, update by update: JSON lines for simulators and for those who measure overlap.
 //
-//   {"rank":0,"world_size":2,"parameters":[{"name":"fc1.weight","bytes":802816},..],"buckets":[[3,2],[1,0]]}
+//   {"rank":0,"world_size":2,"parameters":[{"name":"fc1.weight","bytes":802816,"dtype":"float32"},..],
+//    "buckets":[[3,2],[1,0]]}
 //   {"step":1,"forward_ms":..,"backward_ms":..,"optimizer_ms":..,"exposed_ms":..,
 //    "local_passes":3,"local_forward_ms":..,"local_backward_ms":..,
 //    "bytes_sent":..,"bytes_copied":0,"bytes_reordered":..,"ready_ms":[..],
@@ -30,7 +31,7 @@ class Profile {
  private:
   int rank_, world_size_;
   OutputLines lines_;
-  std::shared_ptr<const distributed::BucketAssignment> assignment_;  // as written last
+  std::shared_ptr<const distributed::BucketPlan> plan_;  // as written last
 };
 
 }  // namespace tandem::train

@@ -123,39 +123,8 @@ std::size_t measure_saved(const DataSource& data, Task& task, std::int64_t rows)
   return in_use() - before;
 }
 
-struct Bucket {
-  std::size_t bytes = 0;
-  std::vector<std::string> parameters;
-};
-
-/// As DistributedDataParallel makes them, in the order in which they are reduced.
-std::vector<Bucket> plan_buckets(const Settings& settings, const nn::Module& model) {
-  std::vector<std::string> names;
-  std::vector<nn::Variable> parameters;
-  for (const auto& [name, variable] : model.named_parameters()) {
-    if (!variable.requires_grad()) continue;
-    names.push_back(name);
-    parameters.push_back(variable);
-  }
-  const auto limits =
-      distributed::limits_of({.bucket_cap_mb = settings.bucket_cap_mb, .first_bucket_mb = settings.first_bucket_mb});
-  std::vector<Bucket> plan;
-  for (const auto& members :
-       distributed::assign_buckets(parameters, distributed::reverse_order(parameters.size()), limits)) {
-    Bucket& bucket = plan.emplace_back();
-    std::vector<nn::Variable> in_it;
-    for (const std::size_t i : members) {
-      bucket.parameters.push_back(names[i]);
-      in_it.push_back(parameters[i]);
-    }
-    bucket.bytes =
-        static_cast<std::size_t>(distributed::slot_offsets(in_it).back()) * core::item_size(in_it.front().dtype());
-  }
-  return plan;
-}
-
 void print_memory(const Settings& settings, const DataSource& data, const TrainingState& state,
-                  const std::vector<Bucket>& plan, std::int64_t batch_size) {
+                  const distributed::BucketPlan& plan, std::int64_t batch_size) {
   TextTable table({Align::left, Align::right, Align::left});
   std::size_t total = 0;
   const auto add = [&](const char* kind, std::size_t bytes, std::string remark) {
@@ -167,7 +136,7 @@ void print_memory(const Settings& settings, const DataSource& data, const Traini
     parameters += parameter.data().bytes();
     if (parameter.requires_grad()) trained += parameter.data().bytes();
   }
-  for (const Bucket& bucket : plan) gradients += bucket.bytes;
+  for (const auto& bucket : plan.buckets()) gradients += bucket.bytes();
   for (const nn::NamedBuffer& buffer : state.model().named_buffers()) buffers += buffer.tensor->bytes();
   std::vector<const char*> remembered = state.optimizer->state_kinds();
   if (settings.momentum == 0) remembered.clear();  // there is a velocity only where it is needed
@@ -184,12 +153,15 @@ void print_memory(const Settings& settings, const DataSource& data, const Traini
   fmt::print("\nmemory of a rank\n{}", table.str());
 }
 
-void print_buckets(const Settings& settings, const std::vector<Bucket>& plan) {
+void print_buckets(const Settings& settings, const distributed::BucketPlan& plan,
+                   const std::vector<distributed::ReducedParameter>& parameters) {
   TextTable table({Align::right, Align::right, Align::right, Align::left, Align::left});
   table.add({"bucket", "bytes", "parameters", "first", "last"});
-  for (std::size_t b = 0; b < plan.size(); ++b)
-    table.add({std::to_string(b), with_commas(static_cast<std::int64_t>(plan[b].bytes)),
-               std::to_string(plan[b].parameters.size()), plan[b].parameters.front(), plan[b].parameters.back()});
+  for (std::size_t b = 0; b < plan.size(); ++b) {
+    const std::vector<std::size_t>& members = plan[b].members;
+    table.add({std::to_string(b), with_commas(static_cast<std::int64_t>(plan[b].bytes())),
+               std::to_string(members.size()), parameters[members.front()].name, parameters[members.back()].name});
+  }
   const std::string limits = settings.bucket_cap_mb == 0
                                  ? "each gradient alone"
                                  : fmt::format("closed once they hold {} MiB, the first {} MiB", settings.bucket_cap_mb,
@@ -203,10 +175,13 @@ void print_buckets(const Settings& settings, const std::vector<Bucket>& plan) {
 
 void print_summary(const Settings& settings, const DataSource& data, const TrainingState& state) {
   const std::int64_t batch_size = std::min(settings.batch_size, data.train->size());
-  const std::vector<Bucket> plan = plan_buckets(settings, state.model());
+  const auto parameters = distributed::reduced_parameters(state.model());
+  const distributed::BucketPlan plan = distributed::initial_plan(
+      parameters,
+      distributed::limits_of({.bucket_cap_mb = settings.bucket_cap_mb, .first_bucket_mb = settings.first_bucket_mb}));
   print_layers(read_layers(data, *state.task, batch_size));
   print_memory(settings, data, state, plan, batch_size);
-  print_buckets(settings, plan);
+  print_buckets(settings, plan, parameters);
   std::fflush(stdout);
 }
 
