@@ -1,9 +1,11 @@
 // The rounds of Philox4x32-10 on many counters at once; what uses it draws by stream (core/random.h).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
+#include "tandem/core/error.h"
 #include "tandem/core/random.h"
 
 namespace tandem::core::philox {
@@ -32,6 +34,23 @@ inline std::array<Lanes, 4> blocks(const PhiloxStream& stream, std::uint64_t fir
     key1 += kWeyl1;
   }
   return {a, b, c, d};
+}
+
+/// Throws Error if a stream has not so many pairs of words.
+inline void check_pairs(const char* op, std::int64_t n) {
+  if (n > std::int64_t{1} << 33) fail("{}: {} numbers from a stream of 2^32 blocks, two of a block", op, n);
+}
+
+/// Calls f(i, word0, word1) for elements [begin, end), in order: half a block each. `begin` is even.
+template <class F>
+void for_each_pair(std::int64_t begin, std::int64_t end, const PhiloxStream& stream, F&& f) {
+  constexpr std::int64_t kAtOnce = 256;
+  std::uint32_t words[2 * kAtOnce];
+  for (std::int64_t i = begin; i < end; i += kAtOnce) {
+    const std::int64_t count = std::min(kAtOnce, end - i);
+    stream.words(static_cast<std::uint32_t>(i / 2), words, 2 * count);
+    for (std::int64_t k = 0; k < count; ++k) f(i + k, words[2 * k], words[2 * k + 1]);
+  }
 }
 
 }  // namespace tandem::core::philox

@@ -2,13 +2,13 @@
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 // What is drawn depends only on where it is drawn (RandomContext) and for what (operator, element), so a resumed run
-// draws what the undisturbed one would have, any number of threads draws the same, and so will a GPU.
+// draws what the undisturbed one would have, any number of threads draws the same, and so will a GPU. Tensors are
+// filled in core/ops/random_fill.h.
 #pragma once
 
 #include <array>
 #include <cstdint>
-
-#include "tandem/core/tensor.h"
+#include <vector>
 
 namespace tandem::core {
 
@@ -46,12 +46,6 @@ class Generator {
   std::uint64_t seed_;
   std::uint32_t handed_out_ = 0;
 };
-
-/// Uniform in [low, high), on multiples of 2^-24 of the width (float32, bfloat16) or 2^-53 (float64). Fills a
-/// contiguous tensor.
-void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stream);
-/// Normal by Box and Muller's transform.
-void fill_normal(Tensor& out, double mean, double deviation, const PhiloxStream& stream);
 
 /// The numbers 0 .. n-1 in random order (Fisher and Yates, from the back).
 std::vector<std::int64_t> random_permutation(std::int64_t n, const PhiloxStream& stream);

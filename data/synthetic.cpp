@@ -4,6 +4,7 @@
 #include <array>
 #include <numbers>
 
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/core/parallel.h"
 
 namespace tandem::data {

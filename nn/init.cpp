@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tandem/core/ops/random_fill.h"
+
 namespace tandem::nn {
 
 core::Tensor uniform_by_fan_in(const core::Shape& shape, std::int64_t fan_in, core::Generator& random) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tandem/core/random.h"
+#include "tandem/core/tensor.h"
 
 namespace tandem::nn {
 

@@ -24,9 +24,6 @@ class Adam final : public Optimizer {
   void step() override;
 
  private:
-  template <class T>
-  void step_dtype();
-
   AdamOptions options_;
 };
 

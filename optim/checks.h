@@ -23,4 +23,11 @@ inline void check_below_one(std::string_view whose, std::string_view what, doubl
   if (!(value >= 0 && value < 1)) core::fail("{}: {} is {}, must be a number >= 0 and < 1", whose, what, value);
 }
 
+/// What Adam and LAMB have in common.
+inline void check_moments(std::string_view whose, double beta1, double beta2, double eps) {
+  check_below_one(whose, "beta1", beta1);
+  check_below_one(whose, "beta2", beta2);
+  check_not_negative(whose, "eps", eps);
+}
+
 }  // namespace tandem::optim

@@ -28,9 +28,6 @@ class Lamb final : public Optimizer {
   void step() override;
 
  private:
-  template <class T>
-  void step_dtype();
-
   LambOptions options_;
 };
 

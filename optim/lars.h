@@ -29,9 +29,6 @@ class Lars final : public Optimizer {
   void step() override;
 
  private:
-  template <class T>
-  void step_dtype();
-
   LarsOptions options_;
 };
 

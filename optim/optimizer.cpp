@@ -14,6 +14,14 @@ using core::fail;
 constexpr const char* kStep = "step";
 constexpr double kMostSteps = 1e15;  // all whole numbers up to it are doubles
 
+// Brings a gradient or optimizer state into the layout of its parameter. It has another one only in odd cases: a
+// gradient with gaps, or Variable::set_data gave the parameter another layout or dtype.
+void lay_out_as(const Tensor& parameter, Tensor& tensor) {
+  const bool is_alike = tensor.shape() == parameter.shape() && tensor.strides() == parameter.strides();
+  if (tensor.dtype() == parameter.dtype() && (is_alike || tensor.has_layout_of(parameter))) return;
+  tensor = Tensor::empty_like(parameter).copy_from(tensor);
+}
+
 }  // namespace
 
 Optimizer::Optimizer(Rule rule, std::vector<ParameterGroup> groups, double lr, double weight_decay)
@@ -74,11 +82,17 @@ void Optimizer::check_parameters() const {
   }
 }
 
-core::Cost Optimizer::cost_of_passes(int passes) const {
-  double bytes = 0;
-  for (const Variable& parameter : parameters_)
-    if (parameter.grad().defined()) bytes += static_cast<double>(parameter.data().bytes());
-  return {.bytes = passes * bytes};
+void Optimizer::prepare(std::size_t index, std::size_t states, core::Segment& segment) {
+  segment.lr = lr_ * treatments_[index].lr_factor;
+  segment.weight_decay = treatments_[index].weight_decay;
+  const Tensor& parameter = segment.parameter = parameters_[index].data();
+  segment.gradient = parameters_[index].grad();
+  lay_out_as(parameter, segment.gradient);
+  for (std::size_t k = 0; k < states; ++k) {
+    Tensor& state = states_[index].tensors[k];
+    state.defined() ? lay_out_as(parameter, state) : static_cast<void>(state = Tensor::zeros_like(parameter));
+    segment.state[k] = state;
+  }
 }
 
 StateDict Optimizer::state_dict() const {

@@ -1,7 +1,7 @@
 // Optimizer: what turns gradients into steps.
 //
-// step() is one parallel pass over all parameters (optim/segments.h), or two where a rate depends on norms, in place.
-// Parameters whose gradient is none are skipped: neither momentum nor weight decay moves them.
+// An optimizer keeps groups, rates and state; step() is one call of an operator over all parameters
+// (core/ops/*_step.h). Parameters whose gradient is none are skipped: neither momentum nor weight decay moves them.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tandem/autograd/variable.h"
+#include "tandem/core/ops/segment.h"
 #include "tandem/core/recorder.h"
 #include "tandem/core/state_dict.h"
 #include "tandem/optim/parameter_group.h"
@@ -60,16 +61,22 @@ class Optimizer {
   Optimizer(Rule rule, std::vector<ParameterGroup> groups, double lr, double weight_decay);
   static std::vector<ParameterGroup> one_group(std::vector<Variable> parameters);
 
-  /// What step() throws.
-  void check_parameters() const;
-  /// Whether a step moves this parameter, and in this type.
-  template <class T>
-  bool is_moved(std::size_t index) const {
-    return parameters_[index].grad().defined() && parameters_[index].dtype() == core::dtype_of<T>;
+  /// What a step's operator takes: a segment for each parameter that has a gradient, with its rate, its decay, and the
+  /// first `states` kinds of state, which begin with zeros. Before these are made, fill(index, segment) says the rest.
+  /// Throws what step() throws.
+  template <class S, class Fill>
+  std::vector<S> make_segments(std::size_t states, Fill&& fill) {
+    check_parameters();
+    std::vector<S> segments;
+    segments.reserve(parameters_.size());
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (!parameters_[i].grad().defined()) continue;
+      S& segment = segments.emplace_back();
+      fill(i, segment);
+      prepare(i, states, segment);
+    }
+    return segments;
   }
-
-  /// For the recorder: of reading or writing, `passes` times in all, arrays as large as the parameters that move.
-  core::Cost cost_of_passes(int passes) const;
 
   struct Treatment {
     double weight_decay = 0, lr_factor = 1;
@@ -86,6 +93,8 @@ class Optimizer {
   double lr_ = 0;
 
  private:
+  void check_parameters() const;
+  void prepare(std::size_t index, std::size_t states, core::Segment& segment);
   std::pair<std::size_t, std::string> parse_key(const std::string& key) const;
   void load_entry(const std::string& key, const Tensor& tensor, std::vector<State>& loaded) const;
   /// "exp_avg, exp_avg_sq and step".

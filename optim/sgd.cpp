@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include "tandem/core/recorder.h"
+#include "tandem/core/ops/momentum_step.h"
 #include "tandem/optim/checks.h"
-#include "tandem/optim/momentum_pass.h"
 
 namespace tandem::optim {
 
@@ -19,29 +18,14 @@ Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
 }
 
 void Sgd::step() {
-  core::RecordScope scope("sgd", "phase");
-  check_parameters();
-  if (scope.is_recording()) scope.add(cost_of_passes(options_.momentum != 0 ? 5 : 3));
-  step_dtype<float>();
-  step_dtype<double>();
-}
-
-template <class T>
-void Sgd::step_dtype() {
-  std::vector<MomentumSegment<T>> segments;
-  std::vector<Tensor> keep;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!is_moved<T>(i)) continue;
-    const std::span<Tensor> velocity(states_[i].tensors.data(), options_.momentum != 0 ? 1 : 0);
-    const bool is_first = !states_[i].tensors[0].defined();
-    segments.push_back({make_segment<T, 1>(parameters_[i], velocity, keep),
-                        /*lr=*/static_cast<T>(lr_ * treatments_[i].lr_factor),
-                        /*decay=*/static_cast<T>(treatments_[i].weight_decay),
-                        /*keep=*/static_cast<T>(is_first ? 0 : options_.momentum),
-                        /*add=*/static_cast<T>(is_first ? 1 : 1 - options_.dampening),
-                        /*scale=*/T(1)});
-  }
-  momentum_pass(segments, static_cast<T>(options_.momentum), options_.nesterov);
+  const core::RecordScope scope("sgd", "phase");
+  auto segments = make_segments<core::MomentumSegment>(options_.momentum != 0 ? 1 : 0,
+                                                       [&](std::size_t i, core::MomentumSegment& segment) {
+                                                         const bool is_first = !states_[i].tensors[0].defined();
+                                                         segment.keep = is_first ? 0 : options_.momentum;
+                                                         segment.add = is_first ? 1 : 1 - options_.dampening;
+                                                       });
+  core::momentum_step(segments, {.momentum = options_.momentum, .nesterov = options_.nesterov});
 }
 
 }  // namespace tandem::optim

@@ -23,9 +23,6 @@ class Sgd final : public Optimizer {
   void step() override;
 
  private:
-  template <class T>
-  void step_dtype();
-
   SgdOptions options_;
 };
 

@@ -99,13 +99,6 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   return with_shape(sum_over("sum_to", x, set, true, 1), shape);
 }
 
-double sum_of_squares(const Tensor& x) {
-  check_floating("sum_of_squares", x);
-  double result = 0;
-  if (x.numel() > 0) TANDEM_DISPATCH("sum_of_squares", x.device(), sum_of_squares, x, &result);
-  return result;
-}
-
 ValuesAndIndices max(const Tensor& x, int dim, bool keepdim) { return extreme("max", x, dim, keepdim, true); }
 ValuesAndIndices min(const Tensor& x, int dim, bool keepdim) { return extreme("min", x, dim, keepdim, false); }
 Tensor argmax(const Tensor& x, int dim) { return extreme("argmax", x, dim, false, true).indices; }

@@ -30,9 +30,6 @@ inline Tensor mean(const Tensor& x, std::initializer_list<int> dims, bool keepdi
 /// shapes agree. Throws where `shape` does not broadcast to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
-/// Sum of the squares of all elements, in double. float32, float64 and bfloat16.
-double sum_of_squares(const Tensor& x);
-
 struct ValuesAndIndices {
   Tensor values;
   Tensor indices;  ///< int64: where in dimension `dim` the value stands
@@ -51,8 +48,6 @@ namespace kernels {
 // `divisor`.
 template <DeviceType>
 void sum(const Tensor& x, double divisor, Tensor& out);
-template <DeviceType>
-void sum_of_squares(const Tensor& x, double* out);
 // values and indices have x's rank, with size 1 in dimension `dim`.
 template <DeviceType>
 void extreme(const Tensor& x, int dim, bool largest, Tensor& values, Tensor& indices);

@@ -26,7 +26,7 @@ ONLY_IN = {
     ("distributed", "optim"): "sharded_optimizer",
 }
 # Headers of core/ops that are no operator, but what several share.
-NOT_AN_OPERATOR = {"broadcast", "dispatch", "operands", "pool_windows"}
+NOT_AN_OPERATOR = {"broadcast", "dispatch", "operands", "pool_windows", "segment"}
 
 SOURCES = {".h", ".cpp", ".cuh", ".cu"}
 # Folders whose headers are not installed: kernels, and what needs a library that users need not have.

@@ -8,7 +8,7 @@
 
 #include "tandem/autograd/engine.h"
 #include "tandem/autograd/ops.h"
-#include "tandem/core/random.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/core/recorder.h"
 
 namespace tandem::autograd {

@@ -6,6 +6,7 @@
 
 #include "tandem/autograd/engine.h"
 #include "tandem/autograd/ops.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/core/traffic.h"
 #include "tests/errors.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/core/parallel.h"
-#include "tandem/core/random.h"
 #include "tandem/core/tensor.h"
 #include "tests/errors.h"
 

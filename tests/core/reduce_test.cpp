@@ -113,24 +113,11 @@ TEST(Reduce, SameBitsForAnyNumberOfThreads) {
   for (const DType dtype : kFloating)
     for (const Tensor& x : large_tensors(dtype))
       for (const auto& dims : subsets(x.rank())) {
-        const auto sums = [&] { return std::pair(sum(x, dims).to_vector<double>(), sum_of_squares(x)); };
+        const auto sums = [&] { return sum(x, dims).to_vector<double>(); };
         const auto one = with_threads(1, sums);
         for (const int threads : {2, 3})
           ASSERT_EQ(with_threads(threads, sums), one) << threads << " threads: " << describe(x);
       }
-}
-
-TEST(Reduce, SumOfSquares) {
-  for (const DType dtype : kFloating) {
-    auto all = awkward_tensors(dtype);
-    for (const Tensor& x : large_tensors(dtype)) all.push_back(x);
-    for (const Tensor& x : all) {
-      double wanted = 0;
-      for (const double v : x.to_vector<double>()) wanted += v * v;
-      EXPECT_NEAR(sum_of_squares(x), wanted, 1e-12 * wanted) << describe(x);
-    }
-  }
-  EXPECT_EQ(sum_of_squares(Tensor::full({2}, 1e30)), 2 * std::pow(double{1e30f}, 2)) << "float would overflow";
 }
 
 TEST(Reduce, SumToUndoesBroadcasting) {
@@ -223,7 +210,6 @@ TEST(Reduce, Errors) {
   TANDEM_EXPECT_ERROR(sum_to(x, {1, 2, 3}), "sum_to: [1, 2, 3] does not broadcast to [2, 3]");
   TANDEM_EXPECT_ERROR(max(Tensor::zeros({2, 0}), 1), "max: dimension 1 of [2, 0] is empty");
   TANDEM_EXPECT_ERROR(argmax(x, 2), "argmax: no dimension 2");
-  TANDEM_EXPECT_ERROR(sum_of_squares(Tensor::arange(3)), "sum_of_squares: needs float32");
   EXPECT_EQ(max(Tensor::zeros({0, 2}), 1).values.numel(), 0);
 }
 

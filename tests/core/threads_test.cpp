@@ -9,7 +9,7 @@
 #include "tandem/core/ops/conv2d.h"
 #include "tandem/core/ops/matmul.h"
 #include "tandem/core/parallel.h"
-#include "tandem/core/random.h"
+#include "tandem/core/ops/random_fill.h"
 
 namespace tandem::core {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tandem/core/ops/random_fill.h"
 #include "tests/distributed/small_models.h"
 #include "tests/errors.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tandem/core/random.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/distributed/distributed_data_parallel.h"
 #include "tandem/distributed/world.h"
 #include "tandem/models/model_zoo.h"

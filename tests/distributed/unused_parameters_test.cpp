@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tandem/autograd/node.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/optim/sgd.h"
 #include "tests/distributed/small_models.h"
 #include "tests/errors.h"

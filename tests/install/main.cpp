@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tandem/autograd/graph_printer.h"
-#include "tandem/core/random.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/models/model_zoo.h"
 #include "tandem/nn/activation.h"
 #include "tandem/nn/linear.h"

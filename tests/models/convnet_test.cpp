@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/models/mlp.h"
 #include "tandem/models/model_zoo.h"
 #include "tandem/nn/loss.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/models/bert_heads.h"
 #include "tandem/models/model_zoo.h"
 #include "tandem/nn/loss.h"

@@ -8,6 +8,7 @@
 #include "tandem/autograd/engine.h"
 #include "tandem/autograd/gradcheck.h"
 #include "tandem/core/allocator.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/nn/activation.h"
 #include "tandem/nn/batch_norm2d.h"
 #include "tandem/nn/conv2d.h"

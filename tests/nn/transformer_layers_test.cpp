@@ -3,6 +3,7 @@
 
 #include "tandem/autograd/engine.h"
 #include "tandem/autograd/gradcheck.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/nn/embedding.h"
 #include "tandem/nn/layer_norm.h"
 #include "tests/errors.h"

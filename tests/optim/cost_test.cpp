@@ -1,4 +1,4 @@
-// What optimizers tell the recorder: how often a step passes over the parameters that move.
+// What the recorder is told of a step: how often its operator passes over the parameters that move.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -33,7 +33,7 @@ void expect_passes(const std::string& name, int passes, Optimizer& optimizer) {
   for (const core::Event& event : core::recorder::drain()) {
     if (event.name != name) continue;
     ++found;
-    EXPECT_EQ(std::string(event.category), "phase");
+    EXPECT_EQ(std::string(event.category), "op");
     EXPECT_EQ(event.bytes, passes * (10 * 4 + 3 * 8)) << name;
     EXPECT_EQ(event.flops, 0) << name;
   }
@@ -42,15 +42,15 @@ void expect_passes(const std::string& name, int passes, Optimizer& optimizer) {
 
 TEST(OptimizerCostTest, PassesOverParametersGradientsAndState) {
   Sgd plain(make_parameters(), {.lr = 0.1});
-  expect_passes("sgd", 3, plain);  // p and g read, p written
+  expect_passes("momentum_step", 3, plain);  // p and g read, p written
   Sgd sgd(make_parameters(), {.lr = 0.1, .momentum = 0.9});
-  expect_passes("sgd", 5, sgd);
+  expect_passes("momentum_step", 5, sgd);
   Adam adam(make_parameters(), {});
-  expect_passes("adam", 7, adam);  // p, g, m, v read, p, m, v written
+  expect_passes("adam_step", 7, adam);  // p, g, m, v read, p, m, v written
   Lamb lamb(make_parameters(), {});
-  expect_passes("lamb", 10, lamb);  // p, g, m, v read, m, v written; p, m, v read, p written
+  expect_passes("lamb_step", 10, lamb);  // p, g, m, v read, m, v written; p, m, v read, p written
   Lars lars(make_parameters(), {});
-  expect_passes("lars", 7, lars);
+  expect_passes("momentum_step", 7, lars);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tandem/core/random.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/optim/lamb.h"
 #include "tandem/optim/lars.h"
 #include "tandem/optim/sgd.h"

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "tandem/core/random.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/optim/adam.h"
 #include "tandem/optim/lamb.h"
 #include "tandem/optim/lars.h"

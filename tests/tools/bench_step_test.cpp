@@ -45,8 +45,9 @@ TEST_F(BenchStepTest, AResNetByOperators) {
   EXPECT_EQ(row_of(operators, "conv2d_backward_input").at("calls"), 19) << "the image needs no gradient";
   EXPECT_EQ(row_of(operators, "linear").at("flops"), 2.0 * 2 * 512 * 1000);
   EXPECT_EQ(row_of(operators, "linear").at("kind"), "operator");
+  EXPECT_EQ(row_of(operators, "momentum_step").at("kind"), "operator");
+  EXPECT_EQ(row_of(operators, "momentum_step").at("bytes"), 5 * 4.0 * 11689512);
   EXPECT_EQ(row_of(operators, "sgd").at("kind"), "phase");
-  EXPECT_EQ(row_of(operators, "sgd").at("bytes"), 5 * 4.0 * 11689512);
   for (const char* phase : {"step", "forward", "backward"}) EXPECT_EQ(row_of(operators, phase).at("calls"), 1) << phase;
   double ms = 0, floor = 0, share = 0;
   for (const auto& row : operators.at("rows")) {
@@ -95,7 +96,7 @@ TEST_F(BenchStepTest, WrongUsageIsOneLine) {
   expect_wrong_usage("--model resnet18 --predict all", "--predict: resnet18 predicts no tokens, only BERTs do");
   expect_wrong_usage("--model mlp --recompute",
                      "--recompute: mlp has nothing to compute again, only ResNets and BERTs have");
-  expect_wrong_usage("--model bert-tiny --momentum 0.9", "--momentum: adamw has none, only sgd has");
+  expect_wrong_usage("--model bert-tiny --momentum 0.9", "--momentum: adamw has none, only sgd and lars have");
   expect_wrong_usage("--model bert-tiny --predict some", "--predict: some not in {all,masked}");
   expect_wrong_usage("--model mlp --precision fp8", "--precision: fp8 not in {fp32,bf16}");
   expect_wrong_usage("--ddp --operators", "--operators excludes --ddp");

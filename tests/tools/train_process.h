@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "tandem/core/files/safetensors.h"
-#include "tandem/core/random.h"
+#include "tandem/core/ops/random_fill.h"
 
 namespace tandem::train {
 

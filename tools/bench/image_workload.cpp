@@ -1,6 +1,6 @@
 #include <fmt/core.h>
 
-#include "tandem/core/random.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/models/model_zoo.h"
 #include "tandem/nn/activation.h"
 #include "tandem/nn/linear.h"

@@ -8,7 +8,7 @@
 
 #include "tandem/core/ops/linear.h"
 #include "tandem/core/parallel.h"
-#include "tandem/core/random.h"
+#include "tandem/core/ops/random_fill.h"
 
 namespace tandem::bench {
 namespace {

@@ -12,10 +12,11 @@
 #include "tandem/core/ops/linear.h"
 #include "tandem/core/ops/matmul.h"
 #include "tandem/core/ops/max_pool2d.h"
+#include "tandem/core/ops/norm.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/core/ops/reduce.h"
 #include "tandem/core/ops/softmax.h"
 #include "tandem/core/ops/unary.h"
-#include "tandem/core/random.h"
 
 namespace tandem::bench {
 namespace {

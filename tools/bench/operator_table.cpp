@@ -41,10 +41,7 @@ double sum(const std::vector<OperatorRow>& rows, double OperatorRow::*member) {
                          [=](double sum, const OperatorRow& row) { return sum + row.*member; });
 }
 
-// A phase with a cost is work of its own: the optimizer's pass.
-std::string title(const OperatorRow& row) {
-  return row.is_operator || row.bytes > 0 ? row.name : row.name + ", no operator";
-}
+std::string title(const OperatorRow& row) { return row.is_operator ? row.name : row.name + ", no operator"; }
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include "tandem/core/recorder.h"
 #include "tandem/core/thread_count.h"
 #include "tandem/models/bert_config.h"
+#include "tandem/optim/make_optimizer.h"
 #include "tools/bench/alone.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/operator_table.h"
@@ -141,9 +142,10 @@ StepSettings complete(const StepFlags& flags) {
   workload.predict = flags.predict == "masked" ? Predict::masked : Predict::all;
   if (flags.precision == "bf16") workload.activations = core::DType::bfloat16;
   settings.optimizer.name = flags.optimizer.value_or(defaults.optimizer);
-  if (flags.momentum && settings.optimizer.name != "sgd")
-    wrong_usage("--momentum", settings.optimizer.name + " has none, only sgd has");
-  if (settings.optimizer.name == "sgd") settings.optimizer.momentum = flags.momentum.value_or(defaults.momentum);
+  const bool has_momentum = optim::has_momentum(settings.optimizer.name);
+  if (flags.momentum && !has_momentum)
+    wrong_usage("--momentum", settings.optimizer.name + " has none, only sgd and lars have");
+  if (has_momentum) settings.optimizer.momentum = flags.momentum.value_or(defaults.momentum);
   settings.steps = flags.steps > 0 ? flags.steps : defaults.steps;
   settings.warmup = flags.warmup > 0 ? flags.warmup : std::max<std::int64_t>(3, settings.steps / 10);
   return settings;
@@ -201,8 +203,8 @@ void add_step(CLI::App& app) {
   command->add_option("--predict", flags->predict, "Of BERTs: tokens everywhere (default), or 15 % of them")
       ->check(CLI::IsMember({"all", "masked"}));
   command->add_option("--optimizer", flags->optimizer, "Default by model: sgd; BERTs adamw")
-      ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
-  command->add_option("--momentum", flags->momentum, "Of sgd; default by model: 0; ResNets 0.9")
+      ->check(CLI::IsMember(optim::optimizer_names()));
+  command->add_option("--momentum", flags->momentum, "For sgd and lars; default by model: 0; ResNets 0.9")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--precision", flags->precision, "Of activations and products; weights stay fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}))

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tandem/core/random.h"
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/models/bert_heads.h"
 #include "tandem/nn/loss.h"
 #include "tools/bench/workload.h"

@@ -3,8 +3,7 @@
 #include <chrono>
 
 #include "tandem/core/recorder.h"
-#include "tandem/optim/adam.h"
-#include "tandem/optim/sgd.h"
+#include "tandem/optim/make_optimizer.h"
 
 namespace tandem::bench {
 namespace {
@@ -13,18 +12,13 @@ using Clock = std::chrono::steady_clock;
 
 double ms(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerSettings& settings, nn::Module& model) {
-  if (settings.name == "sgd")
-    return std::make_unique<optim::Sgd>(model.parameters(),
-                                        optim::SgdOptions{.lr = 0.01, .momentum = settings.momentum});
-  return std::make_unique<optim::Adam>(
-      model.parameters(), optim::AdamOptions{.lr = 1e-3, .decoupled_weight_decay = settings.name == "adamw"});
-}
-
 }  // namespace
 
 TrainingStep::TrainingStep(const WorkloadSettings& workload, const OptimizerSettings& optimizer)
-    : workload_(make_workload(workload)), optimizer_(make_optimizer(optimizer, workload_->module())) {}
+    : workload_(make_workload(workload)),
+      optimizer_(optim::make_optimizer(
+          optimizer.name, {{.parameters = workload_->module().parameters()}},
+          {.lr = optim::has_momentum(optimizer.name) ? 0.01 : 1e-3, .momentum = optimizer.momentum})) {}
 
 void TrainingStep::run(std::int64_t steps, StepTimes* times) {
   for (std::int64_t i = 0; i < steps; ++i) run_one(times);

@@ -14,7 +14,7 @@
 namespace tandem::bench {
 
 struct OptimizerSettings {
-  std::string name;  ///< "sgd", "adam", "adamw"
+  std::string name;  ///< as optim::make_optimizer takes it
   double momentum = 0;
 };
 

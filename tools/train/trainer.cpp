@@ -170,13 +170,14 @@ void Trainer::forward_backward(const data::Window& window, std::int64_t micro_st
 
 void Trainer::step(UpdateReport& report) {
   const Phase phase("optimizer", report.optimizer_ms);
-  if (settings_.clip_grad_norm) {
-    report.grad_norm = optim::clip_grad_norm(parameters_, *settings_.clip_grad_norm);
-    check_finite("norm of the gradients", *report.grad_norm, report);
-  }
+  core::Tensor norm;
+  if (settings_.clip_grad_norm) norm = optim::clip_grad_norm(parameters_, *settings_.clip_grad_norm);
   state_.schedule->apply();
   state_.optimizer->step();
   state_.schedule->advance();
+  if (!norm.defined()) return;
+  report.grad_norm = norm.item();  // as late as can be: a device has the step to compute meanwhile
+  check_finite("norm of the gradients", *report.grad_norm, report);
 }
 
 // The checkpoint comes first, so that an evaluation that fails or is stopped does not cost what was trained.

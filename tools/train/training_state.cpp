@@ -4,13 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "tandem/core/ops/reduce.h"
+#include "tandem/core/ops/norm.h"
 #include "tandem/distributed/error.h"
 #include "tandem/nn/dropout.h"
-#include "tandem/optim/adam.h"
-#include "tandem/optim/lamb.h"
-#include "tandem/optim/lars.h"
-#include "tandem/optim/sgd.h"
+#include "tandem/optim/make_optimizer.h"
 #include "tools/train/files/pretrained.h"
 #include "tools/train/freeze.h"
 #include "tools/train/tasks/make_task.h"
@@ -30,22 +27,11 @@ std::vector<optim::ParameterGroup> parameter_groups(const Settings& settings, co
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Settings& settings, const nn::Module& model) {
-  auto groups = parameter_groups(settings, model);
-  const double lr = *settings.lr, weight_decay = *settings.weight_decay;
-  if (settings.optimizer == "sgd")
-    return std::make_unique<optim::Sgd>(
-        std::move(groups),
-        optim::SgdOptions{
-            .lr = lr, .momentum = *settings.momentum, .weight_decay = weight_decay, .nesterov = settings.nesterov});
-  if (settings.optimizer == "lars")
-    return std::make_unique<optim::Lars>(
-        std::move(groups), optim::LarsOptions{.lr = lr, .momentum = *settings.momentum, .weight_decay = weight_decay});
-  if (settings.optimizer == "lamb")
-    return std::make_unique<optim::Lamb>(std::move(groups), optim::LambOptions{.lr = lr, .weight_decay = weight_decay});
-  return std::make_unique<optim::Adam>(
-      std::move(groups),
-      optim::AdamOptions{
-          .lr = lr, .weight_decay = weight_decay, .decoupled_weight_decay = settings.optimizer == "adamw"});
+  return optim::make_optimizer(*settings.optimizer, parameter_groups(settings, model),
+                               {.lr = *settings.lr,
+                                .momentum = settings.momentum.value_or(0),
+                                .weight_decay = *settings.weight_decay,
+                                .nesterov = settings.nesterov});
 }
 
 std::unique_ptr<optim::LrSchedule> make_schedule(const Settings& settings, const Length& length,
@@ -96,8 +82,12 @@ std::int64_t epoch_number(const TrainingState& state) {
 
 void check_finite(const TrainingState& state) {
   const auto check = [&](const char* whose, const core::StateDict& tensors) {
+    std::vector<core::Tensor> all;
     for (const auto& [name, tensor] : tensors)
-      if (core::is_floating(tensor.dtype()) && !std::isfinite(core::sum_of_squares(tensor)))
+      if (core::is_floating(tensor.dtype())) all.push_back(tensor);
+    if (std::isfinite(core::sum_of_squares(all).item())) return;
+    for (const auto& [name, tensor] : tensors)
+      if (core::is_floating(tensor.dtype()) && !std::isfinite(core::sum_of_squares(tensor).item()))
         throw distributed::SharedError(fmt::format(
             "{}{} holds values that are not finite or too large after the last update, step {}: training diverged; a "
             "lower --lr, --warmup-steps or --clip-grad-norm may help",

@@ -11,13 +11,12 @@
 
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/broadcast.h"
+#include "tandem/core/ops/cpu/block_sums.h"
 
 namespace tandem::core::kernels {
 using namespace cpu;
 namespace {
 
-constexpr int kLanes = 32;                       // independent chains: two AVX-512 registers of float
-constexpr std::int64_t kBlock = 128 * kLanes;    // elements of a run that are added before going to double
 constexpr std::int64_t kTaskElements = 1 << 16;  // a longer sum is cut into tasks of about this size
 constexpr std::int64_t kStrip = 2048;            // outputs that a task of the second form adds to at once
 constexpr std::int64_t kRowBlock = 64;           // rows that it adds before going to double
@@ -76,39 +75,20 @@ Plan plan_sum(const Shape& shape, const Strides& x_strides, const Strides& out_s
   return plan;
 }
 
-// Sum of f(x[i]), n <= kBlock: lane l adds the elements l, l + kLanes, ..., then the lanes are added as a tree.
-template <class Lane, class T, class F>
-Lane sum_block(const T* x, std::int64_t stride, std::int64_t n, F f) {
-  using C = compute_t<T>;
-  Lane lanes[kLanes] = {};
-  const std::int64_t whole = n - n % kLanes;
-  if (stride == 1) {
-    for (std::int64_t i = 0; i < whole; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lanes[l] += f(static_cast<Lane>(static_cast<C>(x[i + l])));
-  } else {
-    for (std::int64_t i = 0; i < whole; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lanes[l] += f(static_cast<Lane>(static_cast<C>(x[(i + l) * stride])));
-  }
-  for (std::int64_t i = whole; i < n; ++i) lanes[i - whole] += f(static_cast<Lane>(static_cast<C>(x[i * stride])));
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
-  return lanes[0];
-}
-
 // First form. finish(kept index, total) takes each result, in parallel.
-template <class T, class Lane, class Total, class F, class Finish>
-void sum_rows(const Plan& plan, const T* x, F f, Finish finish) {
-  const std::int64_t blocks = (plan.inner + kBlock - 1) / kBlock;  // per run
-  const std::int64_t pieces = plan.reduced.count * blocks;         // per output
+template <class T, class Lane, class Total, class Finish>
+void sum_rows(const Plan& plan, const T* x, Finish finish) {
+  const std::int64_t blocks = (plan.inner + kSumBlock - 1) / kSumBlock;  // per run
+  const std::int64_t pieces = plan.reduced.count * blocks;               // per output
   const std::int64_t per_task =
-      std::max<std::int64_t>(1, kTaskElements / std::clamp<std::int64_t>(plan.inner, 1, kBlock));
+      std::max<std::int64_t>(1, kTaskElements / std::clamp<std::int64_t>(plan.inner, 1, kSumBlock));
   const auto add_pieces = [&](std::int64_t kept, std::int64_t first, std::int64_t last) {
     const T* start = x + plan.kept.x(kept);
     Total total = 0;
     for (std::int64_t piece = first; piece < last; ++piece) {
-      const std::int64_t begin = piece % blocks * kBlock, n = std::min(kBlock, plan.inner - begin);
-      total +=
-          sum_block<Lane>(start + plan.reduced.x(piece / blocks) + begin * plan.inner_stride, plan.inner_stride, n, f);
+      const std::int64_t begin = piece % blocks * kSumBlock, n = std::min(kSumBlock, plan.inner - begin);
+      total += sum_block<Lane>(start + plan.reduced.x(piece / blocks) + begin * plan.inner_stride, plan.inner_stride, n,
+                               [](Lane v) { return v; });
     }
     return total;
   };
@@ -221,8 +201,7 @@ void sum_of(const Tensor& x, double divisor, Tensor& out) {
   const Plan plan = plan_sum(x.shape(), x.strides(), broadcast_strides(out, x.shape()));
   if (plan.inner_is_reduced) {
     sum_rows<T, lane_t<T>, Total>(
-        plan, from, [](lane_t<T> v) { return v; },
-        [&](std::int64_t kept, Total total) { to[plan.kept.out(kept)] = finished<Out>(total, divisor); });
+        plan, from, [&](std::int64_t kept, Total total) { to[plan.kept.out(kept)] = finished<Out>(total, divisor); });
   } else {
     sum_columns<T, lane_t<T>, Total>(
         plan, from, [&](std::int64_t kept, std::int64_t first, std::int64_t width, const Total* totals) {
@@ -246,15 +225,6 @@ void sum<DeviceType::cpu>(const Tensor& x, double divisor, Tensor& out) {
     case DType::boolean: return sum_of<bool>(x, divisor, out);
     case DType::float16: fail("sum: no arithmetic on float16 here");
   }
-}
-
-template <>
-void sum_of_squares<DeviceType::cpu>(const Tensor& x, double* out) {
-  const Plan plan = plan_sum(x.shape(), x.strides(), Dims::filled(x.rank(), 0));
-  visit_floating("sum_of_squares", x.dtype(), [&]<class T>() {
-    const auto square = [](double v) { return v * v; };
-    sum_rows<T, double, double>(plan, x.data<T>(), square, [&](std::int64_t, double total) { *out = total; });
-  });
 }
 
 }  // namespace tandem::core::kernels

@@ -10,6 +10,7 @@
 #include "tandem/data/text/unicode.h"
 #include "tandem/models/bert_config.h"
 #include "tandem/models/model_zoo.h"
+#include "tandem/optim/make_optimizer.h"
 #include "tools/train/settings/near_names.h"
 #include "tools/train/settings/text_json.h"
 
@@ -261,7 +262,7 @@ void add_ranks(Table& table, Settings& s) {
 
 void add_optimization(Table& table, Settings& s) {
   table.group("Optimization");
-  table.row("optimizer", s.optimizer, one_of({"sgd", "adam", "adamw", "lars", "lamb"}),
+  table.row("optimizer", s.optimizer, one_of(optim::optimizer_names()),
             "Update rule [sgd; of a BERT adamw]; lars, lamb: sgd and adamw with a rate of its own for each layer, for "
             "large batches");
   table.row("lr", s.lr, not_negative(), "Learning rate [sgd: 0.01; lars: 0.1; of a BERT 0.0005; else 0.001]");

@@ -9,6 +9,7 @@
 #include "tandem/data/fashion_mnist.h"
 #include "tandem/data/text/tokenizer_files.h"
 #include "tandem/data/text/wordnet.h"
+#include "tandem/optim/make_optimizer.h"
 #include "tools/train/files/pretrained_folder.h"
 
 namespace tandem::train {
@@ -124,7 +125,7 @@ OptimizerDefaults optimizer_defaults(const std::string& optimizer) {
 void resolve_optimizer(Settings& s) {
   if (!s.optimizer) s.optimizer = is_bert(s) ? "adamw" : "sgd";
   const OptimizerDefaults defaults = optimizer_defaults(*s.optimizer);
-  const bool is_adaptive = *s.optimizer != "sgd" && *s.optimizer != "lars";
+  const bool is_adaptive = !optim::has_momentum(*s.optimizer);
   if (!s.lr) s.lr = is_bert(s) && is_adaptive ? 0.0005 : defaults.lr;
   if (!s.weight_decay) s.weight_decay = defaults.weight_decay;
   if (!s.decay) s.decay = is_bert(s) ? "matrices" : defaults.decay;

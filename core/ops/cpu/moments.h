@@ -2,18 +2,9 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
-#include "tandem/optim/checks.h"
-#include "tandem/optim/segments.h"
-
-namespace tandem::optim {
-
-/// Throws Error if a beta is not in [0, 1), or eps is not a number >= 0.
-inline void check_moments(const char* optimizer, double beta1, double beta2, double eps) {
-  check_below_one(optimizer, "beta1", beta1);
-  check_below_one(optimizer, "beta2", beta2);
-  check_not_negative(optimizer, "eps", eps);
-}
+namespace tandem::core::cpu {
 
 /// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 template <class T>
@@ -40,4 +31,4 @@ struct BiasCorrection {
   double first, second;
 };
 
-}  // namespace tandem::optim
+}  // namespace tandem::core::cpu

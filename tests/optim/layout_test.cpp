@@ -1,6 +1,4 @@
 // Parameters that cannot be walked as flat arrays, or that changed how they lie.
-#include "tandem/optim/segments.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -22,7 +20,7 @@ std::unique_ptr<Optimizer> make(bool adam, const std::vector<Variable>& paramete
   return std::make_unique<Sgd>(parameters, SgdOptions{.lr = 0.1, .momentum = 0.9});
 }
 
-TEST(Segments, AParameterWithGapsOrRepeatsIsAnErrorAndWritesNothing) {
+TEST(Layouts, AParameterWithGapsOrRepeatsIsAnErrorAndWritesNothing) {
   for (const bool adam : {false, true})
     for (const bool repeats : {false, true}) {
       Tensor whole = Tensor::zeros({4, 4});
@@ -38,7 +36,7 @@ TEST(Segments, AParameterWithGapsOrRepeatsIsAnErrorAndWritesNothing) {
     }
 }
 
-TEST(Segments, AParameterOfAnotherDtypeIsAnErrorNotSkipped) {
+TEST(Layouts, AParameterOfAnotherDtypeIsAnErrorNotSkipped) {
   for (const bool adam : {false, true}) {
     Variable w(Tensor::zeros({2}, {.dtype = DType::bfloat16}), true);
     const auto optimizer = make(adam, {w});
@@ -49,7 +47,7 @@ TEST(Segments, AParameterOfAnotherDtypeIsAnErrorNotSkipped) {
 }
 
 // The state follows where set_data gave a parameter another layout or dtype.
-TEST(Segments, StateFollowsTheParametersLayout) {
+TEST(Layouts, StateFollowsTheParametersLayout) {
   const auto train = [](bool adam, const std::function<Tensor(const Tensor&)>& change) {
     Variable w(Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3}), true);
     const auto optimizer = make(adam, {w});
