@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "tandem/core/ops/random_fill.h"
 #include "tandem/optim/sgd.h"
 #include "tests/distributed/small_models.h"
 
