@@ -6,6 +6,7 @@
 
 #include "tandem/core/cpu/gemm.h"
 #include "tandem/core/cpu/onednn.h"
+#include "tandem/core/cpu/row_sums.h"
 #include "tandem/core/ops/cpu/conv2d_onednn.h"
 #include "tandem/core/ops/cpu/conv2d_trim.h"
 #include "tandem/core/ops/cpu/conv2d_unfold.h"
@@ -168,28 +169,17 @@ void conv2d_relu_backward<DeviceType::cpu>(const Tensor& dy_given, const Tensor&
   visit_floating("conv2d_relu_backward", dy.dtype(), [&]<class T>() {
     using Sum = compute_t<T>;
     const std::int64_t channels = dy.shape()[1], pixels = dy.numel() / channels;
-    const std::int64_t size = std::max<std::int64_t>(128, (pixels + 511) / 512), chunks = (pixels + size - 1) / size;
-    Tensor partial = Tensor::empty({chunks, channels}, {.dtype = dtype_of<Sum>, .device = kCpu});
-    Sum* sums = partial.mutable_data<Sum>();
     T* to = masked.mutable_data<T>();
     const T *from = dy.data<T>(), *result = y.data<T>();
-    parallel_chunks(pixels, size, [&](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
+    const auto mask = [&](std::int64_t begin, std::int64_t end, Sum* sums) {
       for (std::int64_t first = 0; first < channels; first += kChannels) {
         const std::int64_t count = std::min(kChannels, channels - first);
-        count == kChannels
-            ? mask_channels<true>(from, result, to, sums + chunk * channels, begin, end, channels, first, count)
-            : mask_channels<false>(from, result, to, sums + chunk * channels, begin, end, channels, first, count);
+        count == kChannels ? mask_channels<true>(from, result, to, sums, begin, end, channels, first, count)
+                           : mask_channels<false>(from, result, to, sums, begin, end, channels, first, count);
       }
-    });
-    if (!dbias.defined()) return;
-    for (std::int64_t i = 1; i < chunks; ++i)
-      for (std::int64_t c = 0; c < channels; ++c) sums[c] += sums[i * channels + c];
-    Tensor total(partial.storage(), {channels}, {1}, 0, dtype_of<Sum>);
-    if (accumulate) {
-      add_into(total, dbias);
-    } else {
-      dbias.copy_from(total);
-    }
+    };
+    const Tensor totals = sum_in_row_chunks<Sum, Sum>(pixels, channels, rows_per_long_sum(pixels), mask);
+    store_sums(totals.data<Sum>(), dbias, accumulate);
   });
 }
 

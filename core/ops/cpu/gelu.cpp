@@ -181,9 +181,9 @@ void bias_gelu_backward<DeviceType::cpu>(const Tensor& dy, const Tensor& x, cons
         return parallel_for(rows, std::max<std::int64_t>(1, kGeluGrain / n), [&](std::int64_t begin, std::int64_t end) {
           run.template operator()<false>(begin, end, nullptr);
         });
-      const Tensor totals = sum_in_row_chunks<C>(rows, n, [&](std::int64_t begin, std::int64_t end, C* sums) {
-        run.template operator()<true>(begin, end, sums);
-      });
+      const Tensor totals = sum_in_row_chunks<double, C>(
+          rows, n, kRowsPerSum,
+          [&](std::int64_t begin, std::int64_t end, C* sums) { run.template operator()<true>(begin, end, sums); });
       store_sums(totals.template data<double>(), dbias, accumulate);
     });
   });

@@ -106,9 +106,10 @@ void for_each_gradient_row(std::int64_t rows, std::int64_t n, Tensor& dweight, T
     });
     return;
   }
-  const Tensor totals = sum_in_row_chunks<C>(rows, 2 * n, [&](std::int64_t begin, std::int64_t end, C* sums) {
-    for (std::int64_t r = begin; r < end; ++r) row.template operator()<true>(r, sums, sums + n);
-  });
+  const Tensor totals =
+      sum_in_row_chunks<double, C>(rows, 2 * n, kRowsPerSum, [&](std::int64_t begin, std::int64_t end, C* sums) {
+        for (std::int64_t r = begin; r < end; ++r) row.template operator()<true>(r, sums, sums + n);
+      });
   store_sums(totals.data<double>(), dweight, accumulate);
   store_sums(totals.data<double>() + n, dbias, accumulate);
 }

@@ -3,16 +3,13 @@
 #include "tandem/core/cpu/bfloat16_layouts.h"
 #include "tandem/core/cpu/gemm.h"
 #include "tandem/core/cpu/onednn.h"
+#include "tandem/core/cpu/row_sums.h"
 #include "tandem/core/ops/matmul.h"
 #include "tandem/core/parallel.h"
 
 namespace tandem::core::kernels {
 using namespace cpu;
 namespace {
-
-// Rows per partial sum: long enough to be worth a chunk, short enough that float sums stay good.
-constexpr std::int64_t kRowsPerSum = 128;
-constexpr std::int64_t kMostSums = 512;
 
 // Multiply-adds of a small product.
 constexpr std::int64_t kSmall = 1 << 16;
@@ -37,10 +34,8 @@ bool is_worth_transposing(std::int64_t rows, const Tensor& weight) {
   return rows >= 256 && weight.shape()[0] >= 128 && weight.shape()[1] >= 128;
 }
 
-// One chunk of rows summed into `sums` [columns].
 template <class T>
-void sum_rows(const Matrix<const T>& rows, std::int64_t begin, std::int64_t end, compute_t<T>* sums) {
-  std::fill_n(sums, rows.columns, compute_t<T>{0});
+void add_rows(const Matrix<const T>& rows, std::int64_t begin, std::int64_t end, compute_t<T>* sums) {
   for (std::int64_t i = begin; i < end; ++i) {
     const T* row = rows.data + i * rows.row_stride;
     if (rows.column_stride == 1) {
@@ -88,29 +83,10 @@ void linear_backward_bias<DeviceType::cpu>(const Tensor& dy, Tensor& dbias, bool
   visit_floating("linear_backward_bias", dy.dtype(), [&]<class T>() {
     using Sum = compute_t<T>;
     const Matrix<const T> rows = matrix_of<T>(dy);
-    const std::int64_t size = std::max(kRowsPerSum, (rows.rows + kMostSums - 1) / kMostSums);
-    const std::int64_t chunks = (rows.rows + size - 1) / size, columns = rows.columns;
-    Tensor partial =
-        Tensor::empty({std::max<std::int64_t>(chunks, 1), columns}, {.dtype = dtype_of<Sum>, .device = kCpu});
-    Sum* sums = partial.mutable_data<Sum>();
-    const auto chunk_sum = [&](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
-      sum_rows(rows, begin, end, sums + chunk * columns);
-    };
-    if (chunks == 0) std::fill_n(sums, columns, Sum{0});
-    if (rows.rows * columns < 65536) {
-      for (std::int64_t i = 0; i < chunks; ++i) chunk_sum(i, i * size, std::min(rows.rows, (i + 1) * size));
-    } else {
-      parallel_chunks(rows.rows, size, chunk_sum);
-    }
-    for (std::int64_t i = 1; i < chunks; ++i)
-      for (std::int64_t c = 0; c < columns; ++c) sums[c] += sums[i * columns + c];
-    const auto store = [&]<class To>() {
-      To* to = dbias.mutable_data<To>();
-      const std::int64_t step = dbias.strides()[0];
-      for (std::int64_t c = 0; c < columns; ++c)
-        to[c * step] = static_cast<To>(accumulate ? static_cast<Sum>(to[c * step]) + sums[c] : sums[c]);
-    };
-    dbias.dtype() == DType::float32 ? store.template operator()<float>() : store.template operator()<T>();
+    const Tensor totals = sum_in_row_chunks<Sum, Sum>(
+        rows.rows, rows.columns, rows_per_long_sum(rows.rows),
+        [&](std::int64_t begin, std::int64_t end, Sum* sums) { add_rows(rows, begin, end, sums); });
+    store_sums(totals.data<Sum>(), dbias, accumulate);
   });
 }
 
