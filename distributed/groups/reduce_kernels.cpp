@@ -3,22 +3,20 @@
 
 #include <type_traits>
 
+#include "tandem/core/wrapping.h"
+
 namespace tandem::distributed {
 
 namespace {
 
 using core::compute_t;
 
-// Unsigned arithmetic wraps where signed overflow would be undefined.
-template <class C>
-using Wrapping = typename std::conditional_t<std::is_integral_v<C>, std::make_unsigned<C>, std::type_identity<C>>::type;
-
 template <ReduceOp kOp, class C>
 inline C combine(C left, C right) {
   if constexpr (kOp == ReduceOp::sum) {
-    return static_cast<C>(static_cast<Wrapping<C>>(left) + static_cast<Wrapping<C>>(right));
+    return core::wrapping_add(left, right);
   } else if constexpr (kOp == ReduceOp::product) {
-    return static_cast<C>(static_cast<Wrapping<C>>(left) * static_cast<Wrapping<C>>(right));
+    return core::wrapping_mul(left, right);
   } else if constexpr (kOp == ReduceOp::min) {
     return left < right || left != left ? left : right;
   } else {

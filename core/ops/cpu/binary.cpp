@@ -1,39 +1,18 @@
 #include "tandem/core/ops/binary.h"
 
 #include <concepts>
-#include <type_traits>
 
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/broadcast.h"
+#include "tandem/core/wrapping.h"
 
 namespace tandem::core::kernels {
 using namespace cpu;
 namespace {
 
-// Signed overflow is undefined in C++; in the unsigned type it wraps around.
-template <class C>
-struct Wrapping {
-  using type = C;
-};
-template <std::integral C>
-struct Wrapping<C> {
-  using type = std::make_unsigned_t<C>;
-};
-template <class C>
-using wrapping_t = typename Wrapping<C>::type;
-
-constexpr auto kAdd = []<class C>(C a, C b) {
-  using W = wrapping_t<C>;
-  return static_cast<C>(static_cast<W>(a) + static_cast<W>(b));
-};
-constexpr auto kSub = []<class C>(C a, C b) {
-  using W = wrapping_t<C>;
-  return static_cast<C>(static_cast<W>(a) - static_cast<W>(b));
-};
-constexpr auto kMul = []<class C>(C a, C b) {
-  using W = wrapping_t<C>;
-  return static_cast<C>(static_cast<W>(a) * static_cast<W>(b));
-};
+constexpr auto kAdd = []<class C>(C a, C b) { return wrapping_add(a, b); };
+constexpr auto kSub = []<class C>(C a, C b) { return wrapping_sub(a, b); };
+constexpr auto kMul = []<class C>(C a, C b) { return wrapping_mul(a, b); };
 constexpr auto kDiv = []<class C>(C a, C b) {
   if constexpr (std::integral<C>) {
     // The smallest integer divided by -1 does not fit and would trap.
