@@ -22,8 +22,9 @@ struct AdamCoefficients {
 /// Throws Error as check_segments does; then nothing has been changed.
 void adam_step(std::span<AdamSegment> segments, const AdamCoefficients& coefficients);
 
-namespace cpu {
+namespace kernels {
+template <DeviceType>
 void adam_step(std::span<AdamSegment> segments, const AdamCoefficients& coefficients);
-}
+}  // namespace kernels
 
 }  // namespace tandem::core

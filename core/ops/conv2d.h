@@ -33,8 +33,7 @@ Shape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dOptions& opt
 // biases and their gradients may be float32: weights are rounded when they are packed.
 
 /// bias [O] or undefined. In x's dtype. Throws where shapes or dtypes do not fit. The activation is that of
-/// core/ops/unary.h, NaN included. In bfloat16 on AVX-512, oneDNN multiplies channels in pairs: if their number is odd,
-/// a NaN or an infinity may make NaN of the pixel before it, too.
+/// core/ops/unary.h, NaN included.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Conv2dOptions& options = {});
 
 /// dx [N, C, H, W] = `input_shape`.

@@ -40,8 +40,14 @@ Cost cost_of_call(double flops, const Arguments&... arguments) {
 template <class... Arguments>
 std::string list_operands(bool with_devices, const Arguments&... arguments) {
   std::string operands;
-  const auto append = [&](const Tensor& tensor) { append_operand(operands, tensor, with_devices); };
-  (for_each_tensor(arguments, append), ...);
+  const auto append = [&]<class T>(const T& argument) {
+    if constexpr (IsTensorList<T>) {
+      append_list(operands, std::ranges::size(argument));
+    } else {
+      for_each_tensor(argument, [&](const Tensor& tensor) { append_operand(operands, tensor, with_devices); });
+    }
+  };
+  (append(arguments), ...);
   return operands;
 }
 

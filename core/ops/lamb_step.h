@@ -23,8 +23,9 @@ struct LambCoefficients {
 /// adapt. Same bits for any number of threads. Throws Error as check_segments does; then nothing has been changed.
 void lamb_step(std::span<LambSegment> segments, const LambCoefficients& coefficients);
 
-namespace cpu {
+namespace kernels {
+template <DeviceType>
 void lamb_step(std::span<LambSegment> segments, const LambCoefficients& coefficients);
-}
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -25,8 +25,9 @@ struct MomentumCoefficients {
 /// nothing has been changed.
 void momentum_step(std::span<MomentumSegment> segments, const MomentumCoefficients& coefficients);
 
-namespace cpu {
+namespace kernels {
+template <DeviceType>
 void momentum_step(std::span<MomentumSegment> segments, const MomentumCoefficients& coefficients);
-}
+}  // namespace kernels
 
 }  // namespace tandem::core

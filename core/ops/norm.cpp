@@ -8,21 +8,8 @@
 
 namespace tandem::core {
 
-static double moved_bytes(std::span<const Tensor> read) {
-  double bytes = 0;
-  for (const Tensor& x : read) bytes += moved_bytes(x);
-  return bytes;
-}
-static double moved_bytes(std::span<Tensor> read_and_written) {
-  return 2 * moved_bytes(std::span<const Tensor>(read_and_written));
-}
-
-static void append_operand(std::string& operands, std::span<const Tensor> tensors) {
-  operands += fmt::format("{} tensors", tensors.size());
-}
-static void append_operand(std::string& operands, std::span<Tensor> tensors) {
-  append_operand(operands, std::span<const Tensor>(tensors));
-}
+// Read and written.
+static double moved_bytes(std::span<Tensor> scaled) { return 2 * moved_bytes(std::span<const Tensor>(scaled)); }
 
 namespace {
 

@@ -17,10 +17,12 @@ inline Tensor sum_of_squares(const Tensor& x) { return sum_of_squares(std::span(
 /// x *= factor for each tensor, in place. `factor` is float64 [], on their device.
 void scale(std::span<Tensor> tensors, const Tensor& factor);
 
-namespace cpu {
+namespace kernels {
 // The tensors are dense.
+template <DeviceType>
 void sum_of_squares(std::span<const Tensor> tensors, Tensor& sum);
+template <DeviceType>
 void scale(std::span<Tensor> tensors, const Tensor& factor);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

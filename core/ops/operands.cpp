@@ -17,4 +17,9 @@ void append_operand(std::string& operands, const Tensor& tensor, bool with_devic
   if (with_device) operands += " on " + tensor.device().str();
 }
 
+void append_list(std::string& operands, std::size_t size) {
+  if (!operands.empty()) operands += ", ";
+  operands += fmt::format("a list of {}", size);
+}
+
 }  // namespace tandem::core

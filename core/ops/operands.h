@@ -4,6 +4,8 @@
 // which of its members are tensors:
 //
 //   static constexpr std::tuple kTensors{&BatchNormOperands::x, &BatchNormOperands::mean};
+//
+// An array of tensors is one member.
 #pragma once
 
 #include <concepts>
@@ -34,7 +36,7 @@ void for_each_tensor(T& argument, F&& f) {
   if constexpr (IsTensor<T>) {
     f(argument);
   } else if constexpr (HasTensorMembers<T>) {
-    std::apply([&](auto... member) { (f(argument.*member), ...); }, std::remove_cvref_t<T>::kTensors);
+    std::apply([&](auto... member) { (for_each_tensor(argument.*member, f), ...); }, std::remove_cvref_t<T>::kTensors);
   } else if constexpr (IsTensorList<T>) {
     for (auto& element : argument) for_each_tensor(element, f);
   }
@@ -61,5 +63,7 @@ bool is_on(Device device, const T& argument) {
 
 /// "float32 [2, 3]", with a comma in front if it is not the first, and with its device if that is asked for.
 void append_operand(std::string& operands, const Tensor& tensor, bool with_device);
+/// "a list of 3".
+void append_list(std::string& operands, std::size_t size);
 
 }  // namespace tandem::core

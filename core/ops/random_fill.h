@@ -12,9 +12,11 @@ void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stre
 /// Normal by Box and Muller's transform.
 void fill_normal(Tensor& out, double mean, double deviation, const PhiloxStream& stream);
 
-namespace cpu {
+namespace kernels {
+template <DeviceType>
 void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stream);
+template <DeviceType>
 void fill_normal(Tensor& out, double mean, double deviation, const PhiloxStream& stream);
-}  // namespace cpu
+}  // namespace kernels
 
 }  // namespace tandem::core

@@ -3,10 +3,9 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <span>
-#include <string>
+#include <tuple>
 
 #include "tandem/core/tensor.h"
 
@@ -18,6 +17,8 @@ struct Segment {
   Tensor parameter, gradient;
   std::array<Tensor, 2> state;  ///< as many as the operator needs; the others are undefined
   double lr = 0, weight_decay = 0;
+
+  static constexpr std::tuple kTensors{&Segment::parameter, &Segment::gradient, &Segment::state};
 };
 
 /// Throws Error naming the operator and the segment, "adam_step: segment 2: ...", if this is not so.
@@ -33,12 +34,6 @@ void check_segments(const char* op, std::span<S> segments, std::size_t states) {
 /// Bytes of reading or writing, `passes` times in all, what is as large as the parameter.
 inline double bytes_of_passes(const Segment& segment, int passes) {
   return passes * static_cast<double>(segment.parameter.bytes());
-}
-
-/// "3 segments", for the dispatch.
-template <std::derived_from<Segment> S>
-void append_operand(std::string& operands, std::span<S> segments) {
-  operands += std::to_string(segments.size()) + " segments";
 }
 
 }  // namespace tandem::core

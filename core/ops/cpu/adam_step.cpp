@@ -5,7 +5,8 @@
 #include "tandem/core/ops/cpu/moments.h"
 #include "tandem/core/ops/cpu/segments.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 template <class T>
@@ -43,9 +44,10 @@ void step(std::span<AdamSegment> given, const AdamCoefficients& coefficients) {
 
 }  // namespace
 
-void adam_step(std::span<AdamSegment> segments, const AdamCoefficients& coefficients) {
+template <>
+void adam_step<DeviceType::cpu>(std::span<AdamSegment> segments, const AdamCoefficients& coefficients) {
   step<float>(segments, coefficients);
   step<double>(segments, coefficients);
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

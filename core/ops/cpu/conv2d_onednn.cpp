@@ -1,8 +1,11 @@
 #include "tandem/core/ops/cpu/conv2d_onednn.h"
 
+#include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "tandem/core/cpu/onednn.h"
+#include "tandem/core/parallel.h"
 #include "tandem/core/traffic.h"
 
 namespace tandem::core::cpu::onednn {
@@ -32,6 +35,47 @@ Tensor packable(const Tensor& weight) {
 
 MemoryDesc channels_last(const Shape& s, DType dtype) {
   return {{s[0], s[1], s[2], s[3]}, data_type(dtype), memory::format_tag::nhwc};
+}
+
+Shape with_one_more_channel(Shape shape) {
+  ++shape[1];
+  return shape;
+}
+
+// `channels` known when compiled where images come with so many.
+template <class Channels>
+void copy_with_zeros(const bfloat16* from, bfloat16* to, std::int64_t pixels, Channels channels) {
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+    for (std::int64_t c = 0; c < channels; ++c) *to++ = *from++;
+    *to++ = bfloat16(0.0F);
+  }
+}
+
+// Of channels-last x.
+Tensor with_channel_of_zeros(const Tensor& x) {
+  const std::int64_t channels = x.shape()[1];
+  Tensor more = Tensor::empty(with_one_more_channel(x.shape()),
+                              {.dtype = x.dtype(), .device = kCpu, .format = MemoryFormat::channels_last});
+  const bfloat16* from = x.data<bfloat16>();
+  bfloat16* to = more.mutable_data<bfloat16>();
+  parallel_for(x.numel() / channels, std::max<std::int64_t>(1, 8192 / channels),
+               [&](std::int64_t begin, std::int64_t end) {
+                 const auto copy = [&](auto count) {
+                   copy_with_zeros(from + begin * channels, to + begin * (channels + 1), end - begin, count);
+                 };
+                 if (channels == 1) return copy(std::integral_constant<std::int64_t, 1>());
+                 if (channels == 3) return copy(std::integral_constant<std::int64_t, 3>());
+                 copy(channels);
+               });
+  traffic.reordered += static_cast<std::int64_t>(more.bytes());
+  return more;
+}
+
+// Whether input channels of weights (O, C, KH, KW) are kept in pairs, which kernels multiply at once.
+bool has_pairs(const MemoryDesc& weights) {
+  const auto& blocks = weights.data.format_desc.blocking;
+  const int last = blocks.inner_nblks - 1;
+  return weights.data.ndims == 4 && last >= 0 && blocks.inner_idxs[last] == 1 && blocks.inner_blks[last] == 2;
 }
 
 // One convolution's shapes and options, and what it makes oneDNN's descriptors from.
@@ -111,6 +155,21 @@ Operation make_forward(const Problem& problem) {
   });
 }
 
+// Where weights lie in pairs, the last of an odd number of channels is read with what follows in memory: the first
+// channel of the next pixel. Its weight is 0, which makes NaN of a NaN or an infinity there. So that operation takes
+// one more channel of x, zeros.
+Operation make_forward_of_own_pixels(const Problem& problem) {
+  Operation made = make_forward(problem);
+  if (!made.usable || problem.options.groups > 1 || problem.x[1] % 2 == 0 || !has_pairs(made.weights)) return made;
+  Problem even = problem;
+  even.x = with_one_more_channel(problem.x);
+  even.weight = with_one_more_channel(problem.weight);
+  Operation more = make_forward(even);
+  if (!more.usable || !has_pairs(more.weights)) return made;
+  --more.weights.data.dims[1];  // the same layout for the weights that there are: packing fills up with zeros
+  return more;
+}
+
 Operation make_backward_input(const Problem& problem) {
   return unless_unknown([&] {
     const dnnl::convolution_backward_data::primitive_desc description(
@@ -150,12 +209,13 @@ bool run_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const
   thread_local Cache cache;
   const Problem problem{x.shape(), weight.shape(), y.shape(),
                         options,   x.dtype(),      bias.defined() ? std::optional(bias.dtype()) : std::nullopt};
-  Operation& operation = cache.get(problem.key(), [&] { return make_forward(problem); });
+  Operation& operation = cache.get(problem.key(), [&] { return make_forward_of_own_pixels(problem); });
   if (!operation.usable) return false;
-  const Tensor w = packable(weight);
+  const bool one_more = operation.arguments.at(DNNL_ARG_SRC).get_desc().data.dims[1] > x.shape()[1];
+  const Tensor source = one_more ? with_channel_of_zeros(x) : x, w = packable(weight);
   const Tensor b = bias.defined() ? bias.contiguous() : bias;
   const Tensor packed = packed_weights(w, plain_weights(w, options.groups), operation);
-  operation.run({{DNNL_ARG_SRC, x.raw_data()},
+  operation.run({{DNNL_ARG_SRC, source.raw_data()},
                  {DNNL_ARG_WEIGHTS, packed.raw_data()},
                  {DNNL_ARG_BIAS, bias.defined() ? b.raw_data() : nullptr},
                  {DNNL_ARG_DST, y.mutable_raw_data()}});

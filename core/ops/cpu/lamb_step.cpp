@@ -2,11 +2,12 @@
 
 #include <cmath>
 
-#include "tandem/core/ops/cpu/block_sums.h"
+#include "tandem/core/cpu/block_sums.h"
 #include "tandem/core/ops/cpu/moments.h"
 #include "tandem/core/ops/cpu/segments.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 template <class T>
@@ -75,9 +76,10 @@ void step(std::span<LambSegment> given, const LambCoefficients& coefficients) {
 
 }  // namespace
 
-void lamb_step(std::span<LambSegment> segments, const LambCoefficients& coefficients) {
+template <>
+void lamb_step<DeviceType::cpu>(std::span<LambSegment> segments, const LambCoefficients& coefficients) {
   step<float>(segments, coefficients);
   step<double>(segments, coefficients);
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -2,10 +2,11 @@
 
 #include <cmath>
 
-#include "tandem/core/ops/cpu/block_sums.h"
+#include "tandem/core/cpu/block_sums.h"
 #include "tandem/core/ops/cpu/segments.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 template <class T>
@@ -70,9 +71,10 @@ void step(std::span<MomentumSegment> given, const MomentumCoefficients& coeffici
 
 }  // namespace
 
-void momentum_step(std::span<MomentumSegment> segments, const MomentumCoefficients& coefficients) {
+template <>
+void momentum_step<DeviceType::cpu>(std::span<MomentumSegment> segments, const MomentumCoefficients& coefficients) {
   step<float>(segments, coefficients);
   step<double>(segments, coefficients);
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -1,10 +1,11 @@
 #include "tandem/core/ops/norm.h"
 
-#include "tandem/core/ops/cpu/block_sums.h"
+#include "tandem/core/cpu/block_sums.h"
 #include "tandem/core/ops/cpu/segments.h"
 #include "tandem/core/ops/unary.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
+using namespace cpu;
 namespace {
 
 struct Flat {
@@ -20,21 +21,23 @@ struct FlatInPlace {
 
 }  // namespace
 
-void sum_of_squares(std::span<const Tensor> tensors, Tensor& sum) {
+template <>
+void sum_of_squares<DeviceType::cpu>(std::span<const Tensor> tensors, Tensor& sum) {
   std::vector<Flat> flat;
   flat.reserve(tensors.size());
   for (const Tensor& x : tensors) flat.push_back({&x, x.numel()});
   double total = 0;
   for (const auto& [of_tensor] : sum_pieces<1>(flat, [](const Flat&x, std::int64_t begin, std::int64_t end) {
          return visit_floating("sum_of_squares", x.tensor->dtype(), [&]<class T>() {
-           return std::array{sum_of_squares(x.tensor->data<T>() + begin, end - begin)};
+           return std::array{cpu::sum_of_squares(x.tensor->data<T>() + begin, end - begin)};
          });
        }))
     total += of_tensor;
   *sum.mutable_data<double>() = total;
 }
 
-void scale(std::span<Tensor> tensors, const Tensor& factor) {
+template <>
+void scale<DeviceType::cpu>(std::span<Tensor> tensors, const Tensor& factor) {
   const double by = *factor.data<double>();
   if (by == 1) return;
   std::vector<FlatInPlace> flat;
@@ -43,7 +46,7 @@ void scale(std::span<Tensor> tensors, const Tensor& factor) {
     if (x.is_dense()) {
       flat.push_back({x.mutable_raw_data(), x.dtype(), x.numel()});
     } else {
-      scalar(ScalarOp::mul, x, by, x);
+      scalar<DeviceType::cpu>(ScalarOp::mul, x, by, x);
     }
   }
   for_each_piece(flat, [by](const FlatInPlace& x, std::int64_t begin, std::int64_t end) {
@@ -56,4 +59,4 @@ void scale(std::span<Tensor> tensors, const Tensor& factor) {
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -7,7 +7,7 @@
 #include "tandem/core/parallel.h"
 #include "tandem/core/philox.h"
 
-namespace tandem::core::cpu {
+namespace tandem::core::kernels {
 namespace {
 
 // 53 random bits of two words, in [0, 1).
@@ -49,7 +49,8 @@ void for_each_pair_in_parallel(std::int64_t n, const PhiloxStream& stream, F&& f
 
 }  // namespace
 
-void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stream) {
+template <>
+void fill_uniform<DeviceType::cpu>(Tensor& out, double low, double high, const PhiloxStream& stream) {
   visit_floating("fill_uniform", out.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     T* data = out.mutable_data<T>();
@@ -62,7 +63,8 @@ void fill_uniform(Tensor& out, double low, double high, const PhiloxStream& stre
   });
 }
 
-void fill_normal(Tensor& out, double mean, double deviation, const PhiloxStream& stream) {
+template <>
+void fill_normal<DeviceType::cpu>(Tensor& out, double mean, double deviation, const PhiloxStream& stream) {
   visit_floating("fill_normal", out.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     T* data = out.mutable_data<T>();
@@ -74,4 +76,4 @@ void fill_normal(Tensor& out, double mean, double deviation, const PhiloxStream&
   });
 }
 
-}  // namespace tandem::core::cpu
+}  // namespace tandem::core::kernels

@@ -9,9 +9,9 @@
 #include <memory>
 #include <type_traits>
 
+#include "tandem/core/cpu/block_sums.h"
 #include "tandem/core/cpu/strided.h"
 #include "tandem/core/ops/broadcast.h"
-#include "tandem/core/ops/cpu/block_sums.h"
 
 namespace tandem::core::kernels {
 using namespace cpu;
