@@ -4,6 +4,7 @@
 // per operator. The differentiable twin is autograd::Variable.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -48,8 +49,12 @@ class Tensor {
   template <class T>
   static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = default_device());
   template <class T>
-  static Tensor from(const std::vector<T>& values, Device device = default_device()) {
-    return from(values, {static_cast<std::int64_t>(values.size())}, device);
+  static Tensor from(const std::vector<T>& values, std::same_as<Device> auto device) {
+    return from(values, Shape{static_cast<std::int64_t>(values.size())}, device);
+  }
+  template <class T>
+  static Tensor from(const std::vector<T>& values) {
+    return from(values, default_device());
   }
 
   // Looking.

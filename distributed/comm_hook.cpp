@@ -18,7 +18,8 @@ std::int64_t first_not_finite(const Tensor& tensor) {
 }
 
 /// Of a bfloat16 or float16 tensor; none: -1.
-std::int64_t first_not_finite(const Tensor& tensor) {
+std::int64_t first_not_finite(const Tensor& sent) {
+  const Tensor tensor = sent.to(core::kCpu);
   return tensor.dtype() == DType::float16 ? first_not_finite<core::float16>(tensor)
                                           : first_not_finite<core::bfloat16>(tensor);
 }

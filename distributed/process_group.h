@@ -58,8 +58,12 @@ class ProcessGroup {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Each throws Error at once if a tensor is undefined, not dense, on another device, or does not fit. A tensor that is
-  // written is taken as a handle of its own; one that is only read, by const reference.
+  /// Where the tensors lie that it sends as they are. What lies elsewhere is copied there, and results are copied back
+  /// by Work::wait().
+  virtual core::Device device() const { return core::kCpu; }
+
+  // Each throws Error at once if a tensor is undefined, not dense, or does not fit. A tensor that is written is taken
+  // as a handle of its own; one that is only read, by const reference.
   /// In place.
   WorkPtr all_reduce(Tensor tensor, ReduceOptions options = {});
   /// From rank `root`'s tensor into everybody else's.
@@ -87,6 +91,8 @@ class ProcessGroup {
   virtual WorkPtr submit(Collective collective) = 0;
 
  private:
+  WorkPtr stage(Collective collective);
+
   std::string name_;
   int rank_;
   int size_;

@@ -30,9 +30,6 @@ struct RankOptions {
   Milliseconds timeout{300000};          ///< of every wait on another rank
 };
 
-/// What groups of processes communicate through.
-enum class Backend : std::uint8_t { gloo, mpi };
-
 struct RankSettings {
   int rank = 0;
   int world_size = 1;
@@ -51,7 +48,6 @@ struct RankSettings {
   std::string source;   ///< where rank and world size come from, for messages: "--rank", "RANK", "SLURM_PROCID"
   std::optional<std::string> interface;
   Milliseconds timeout{300000};
-  Backend backend = Backend::gloo;
 };
 
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;

@@ -42,6 +42,12 @@ void Work::wait() {
   std::unique_lock lock(mutex_);
   done_.wait(lock, [this] { return is_done_; });
   if (throw_error_) throw_error_();
+  if (const auto f = std::exchange(when_waited_for_, nullptr)) f();
+}
+
+void Work::when_waited_for(std::function<void()> f) {
+  const std::lock_guard lock(mutex_);
+  when_waited_for_ = std::move(f);
 }
 
 WorkTimes Work::times() const {

@@ -22,8 +22,8 @@ class Work {
 
   /// Whether it has ended, well or not.
   bool is_done() const;
-  /// Returns when it has ended. Throws what it failed with: PeerError, TimeoutError, or Error for wrong arguments. It
-  /// always ends: the group's deadline sees to that.
+  /// Returns when it has ended, and what this thread computes next may use its results. Throws what it failed with:
+  /// PeerError, TimeoutError, or Error for wrong arguments. It always ends: the group's deadline sees to that.
   void wait();
   /// Zeros for what has not happened yet.
   WorkTimes times() const;
@@ -33,12 +33,15 @@ class Work {
   // For the group that runs it.
   void start();
   void finish(std::exception_ptr error, std::int64_t bytes_sent = 0);
+  /// `f` runs once, in the first wait() that sees it ended well.
+  void when_waited_for(std::function<void()> f);
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable done_;
   bool is_done_ = false;
   std::function<void()> throw_error_;  // none: it ended well
+  std::function<void()> when_waited_for_;
   WorkTimes times_;
   std::int64_t bytes_sent_ = 0;
 };

@@ -52,7 +52,7 @@ class World::Implementation {
   Implementation(const RankSettings& settings, std::shared_ptr<Store> store, std::shared_ptr<ThreadNetwork> network);
   ~Implementation();
 
-  std::shared_ptr<ProcessGroup> make_group(const std::string& name);
+  std::shared_ptr<ProcessGroup> make_group(const std::string& name, std::optional<Backend> backend);
   void leave();
 
   const RankSettings settings;
@@ -76,7 +76,7 @@ class World::Implementation {
   void end_without_leave();
 
   const int exceptions_ = std::uncaught_exceptions();
-  std::shared_ptr<ThreadNetwork> network_;  // none: Gloo
+  std::shared_ptr<ThreadNetwork> network_;  // none: ranks are processes
   std::string data_address_;                // for Gloo
   std::set<std::string> group_names_;
   std::shared_ptr<EndedGroups> ended_ = std::make_shared<EndedGroups>();
@@ -103,7 +103,6 @@ void World::Implementation::connect(Identity& identity, Clock::time_point deadli
     case RankSettings::Meeting::none:
       if (settings.world_size > 1) core::fail("world: {} ranks need a place to meet", settings.world_size);
       store = std::make_shared<MemoryStore>();
-      network_ = std::make_shared<ThreadNetwork>(1);
       return;
     case RankSettings::Meeting::file: store = std::make_shared<FileStore>(settings.path); return;
     case RankSettings::Meeting::tcp: connect_over_tcp(identity, deadline);
@@ -139,7 +138,7 @@ void World::Implementation::join(const Identity& identity, WatchOptions watch_op
     const std::string place = serving_ ? serving_->describe() : "";
     if (settings.world_size > 1) identities = meet_members(*store, *watch, settings, identity, place, deadline);
     published_.reset();  // all have read it, and a later run of the same mpirun has a port of its own
-    if (!network_) data_address_ = choose_data_address(identities, settings.rank);
+    data_address_ = choose_data_address(identities, settings.rank);
   } catch (const TimeoutError&) {
     throw;
   } catch (const PeerError& error) {  // Of the store, perhaps: the first cause says more.
@@ -148,6 +147,7 @@ void World::Implementation::join(const Identity& identity, WatchOptions watch_op
     watch->report({settings.rank, settings.rank, error.what()});
     throw;
   }
+  if (settings.world_size == 1 && !network_) network_ = std::make_shared<ThreadNetwork>(1);
   for (const Identity& other : identities) members.push_back({other.host, other.process});
   count_local_ranks(identities);
 }
@@ -161,13 +161,19 @@ void World::Implementation::count_local_ranks(const std::vector<Identity>& ident
   local_size = settings.local_world_size.value_or(static_cast<int>(all));
 }
 
-std::shared_ptr<ProcessGroup> World::Implementation::make_group(const std::string& name) {
+std::shared_ptr<ProcessGroup> World::Implementation::make_group(const std::string& name, std::optional<Backend> asked) {
+  const Backend backend =
+      settings.world_size == 1 ? Backend::memory : asked.value_or(network_ ? Backend::memory : Backend::gloo);
+  if (backend == Backend::memory && !network_)
+    core::fail("group {}: ranks that are processes share no memory; use Gloo or MPI", name);
+  if (backend == Backend::mpi && network_)
+    core::fail("group {}: MPI's ranks are processes, these are threads; use memory or Gloo", name);
   if (has_left_) core::fail("group {}: rank {} has left the world already", name, settings.rank);
   if (!group_names_.insert(name).second) core::fail("group {}: there is one of this name already", name);
   const GroupOptions options{settings.timeout, watch, ended_};
   try {
-    if (network_) return network_->join(name, settings.rank, options);
-    if (settings.backend == Backend::mpi) return make_mpi_group(name, {settings.rank, settings.world_size}, options);
+    if (backend == Backend::memory) return network_->join(name, settings.rank, options);
+    if (backend == Backend::mpi) return make_mpi_group(name, {settings.rank, settings.world_size}, options);
     ignore_broken_pipes();
     // A connection of its own, since it waits for others on it.
     return make_gloo_group(name, {settings.rank, settings.world_size, store->connect_again(), data_address_}, options);
@@ -236,7 +242,9 @@ int World::size() const { return implementation_->settings.world_size; }
 int World::local_rank() const { return implementation_->local_rank; }
 int World::local_size() const { return implementation_->local_size; }
 const std::vector<Member>& World::members() const { return implementation_->members; }
-std::shared_ptr<ProcessGroup> World::make_group(const std::string& name) { return implementation_->make_group(name); }
+std::shared_ptr<ProcessGroup> World::make_group(const std::string& name, std::optional<Backend> backend) {
+  return implementation_->make_group(name, backend);
+}
 Store& World::store() { return *implementation_->store; }
 Watch& World::watch() { return *implementation_->watch; }
 void World::fail(const std::string& what) {

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct Member {
   std::string host;  ///< its name, for messages
   std::int64_t process = 0;
 };
+
+/// What a group communicates through. memory: only for ranks that are threads of one process.
+enum class Backend : std::uint8_t { gloo, mpi, memory };
 
 class World {
  public:
@@ -44,9 +48,10 @@ class World {
   int local_size() const;
   const std::vector<Member>& members() const;
 
-  /// A group of all ranks; collective. `name` is unique in the run, else Error. The world must outlive it. Its
-  /// connections, and those of its duplicates, last until leave(), whenever the group ends.
-  std::shared_ptr<ProcessGroup> make_group(const std::string& name);
+  /// A group of all ranks; collective. `name` is unique in the run, else Error. No `backend`: memory for ranks that are
+  /// threads, else Gloo. A world of one rank sends nothing, so its groups use memory in any case. The world must
+  /// outlive the group. Its connections, and those of its duplicates, last until leave(), whenever the group ends.
+  std::shared_ptr<ProcessGroup> make_group(const std::string& name, std::optional<Backend> backend = {});
   Store& store();
   Watch& watch();
   /// Tells the others why this rank is about to end, "rank 1: <what>", and ends its collectives. For a program that has
@@ -54,8 +59,8 @@ class World {
   void fail(const std::string& what);
 
   /// Waits until all ranks have come here, so that none ends while another still needs it; rank 0, which may serve the
-  /// store, goes last. Neither groups nor the store may be used afterwards. Throws PeerError if a rank failed or did not
-  /// come within the timeout; on all ranks, within seconds, if another rank waits in a collective for this one.
+  /// store, goes last. Neither groups nor the store may be used afterwards. Throws PeerError if a rank failed or did
+  /// not come within the timeout; on all ranks, within seconds, if another rank waits in a collective for this one.
   void leave();
 
  private:

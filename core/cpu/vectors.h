@@ -41,6 +41,16 @@ typedef std::uint16_t HalfWords __attribute__((vector_size(32)));
 #endif
 }
 
+/// The largest number that is 0 when it has been stored as a T: what is stored of a value above it is positive.
+template <class T>
+inline constexpr compute_t<T> kRoundsToZero = 0;
+template <>
+#ifdef __AVX512BF16__
+inline constexpr float kRoundsToZero<bfloat16> = 0x0.fffffep-126F;  // the largest subnormal one
+#else
+inline constexpr float kRoundsToZero<bfloat16> = 0x1p-134F;  // half of the smallest bfloat16
+#endif
+
 /// Two bfloat16 in each lane, `lower` in the lower half.
 [[gnu::always_inline]] inline Vector<std::uint32_t> paired(const HalfWords& lower, const HalfWords& upper) {
   using Words = Vector<std::uint32_t>;

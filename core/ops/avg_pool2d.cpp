@@ -7,15 +7,13 @@ namespace {
 
 PoolWindows windows_of(const char* op, const Shape& x, const Pool2dOptions& options, bool count_include_pad) {
   PoolWindows windows = pool_windows(op, x, options);
-  if (!count_include_pad)
-    for (auto* spans : {&windows.rows, &windows.columns})
-      for (PoolSpan& span : *spans) span.extent = span.end - span.begin;
+  windows.rows.padding_counts = windows.columns.padding_counts = count_include_pad;
   return windows;
 }
 
 Tensor forward(const Tensor& x, const PoolWindows& windows) {
   const MemoryFormat format = pool_format(x);
-  Tensor y = Tensor::empty({x.shape()[0], x.shape()[1], std::ssize(windows.rows), std::ssize(windows.columns)},
+  Tensor y = Tensor::empty({x.shape()[0], x.shape()[1], windows.rows.count, windows.columns.count},
                            {.dtype = x.dtype(), .device = x.device(), .format = format});
   if (y.numel() == 0) return y;
   TANDEM_DISPATCH("avg_pool2d", x.device(), avg_pool2d, x.contiguous(format), windows, format, y);
@@ -23,7 +21,7 @@ Tensor forward(const Tensor& x, const PoolWindows& windows) {
 }
 
 Tensor backward(const char* op, const Tensor& dy, const Shape& input_shape, const PoolWindows& windows) {
-  const Shape wanted{input_shape[0], input_shape[1], std::ssize(windows.rows), std::ssize(windows.columns)};
+  const Shape wanted{input_shape[0], input_shape[1], windows.rows.count, windows.columns.count};
   if (dy.shape() != wanted)
     fail("{}: dy {} must be {} for x {}", op, dy.shape().str(), wanted.str(), input_shape.str());
   const MemoryFormat format = pool_format(dy);

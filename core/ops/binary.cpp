@@ -1,6 +1,7 @@
 #include "tandem/core/ops/binary.h"
 
 #include "tandem/core/ops/broadcast.h"
+#include "tandem/core/ops/computable.h"
 #include "tandem/core/ops/dispatch.h"
 
 namespace tandem::core {
@@ -10,18 +11,11 @@ void check_operands(const char* op, const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined()) fail("{}: the {} operand is undefined", op, a.defined() ? "second" : "first");
   if (a.dtype() != b.dtype())
     fail("{}: dtypes differ: {} {} and {} {}", op, name(a.dtype()), a.shape().str(), name(b.dtype()), b.shape().str());
-  if (a.device() != b.device()) fail("{}: operands are on devices {} and {}", op, a.device().str(), b.device().str());
 }
 
-void check_arithmetic(const char* op, DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-    case DType::float64:
-    case DType::bfloat16:
-    case DType::int64:
-    case DType::int32: return;
-    default: fail("{}: needs float32, float64, bfloat16, int64 or int32, got {}", op, name(dtype));
-  }
+void check_arithmetic(const char* op, const Tensor& a) {
+  if (!is_computable(a.dtype(), a.device()))
+    fail("{}: needs float32, float64, bfloat16, int64 or int32, got {}", op, name(a.dtype()));
 }
 
 Tensor result_for(const char* op, const Tensor& a, const Tensor& b, DType dtype) {
@@ -30,7 +24,7 @@ Tensor result_for(const char* op, const Tensor& a, const Tensor& b, DType dtype)
 
 Tensor apply(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
   check_operands(name, a, b);
-  check_arithmetic(name, a.dtype());
+  check_arithmetic(name, a);
   Tensor out = result_for(name, a, b, a.dtype());
   if (out.numel() > 0) TANDEM_DISPATCH(name, a.device(), binary, op, a, b, out);
   return out;
@@ -63,7 +57,7 @@ Tensor greater_equal(const Tensor& a, const Tensor& b) {
 
 void accumulate(Tensor& a, const Tensor& b) {
   check_operands("accumulate", a, b);
-  check_arithmetic("accumulate", a.dtype());
+  check_arithmetic("accumulate", a);
   check_no_repeats("accumulate", a);
   if (a.shape() != b.shape() && broadcast_shape("accumulate", a.shape(), b.shape()) != a.shape())
     fail("accumulate: {} does not broadcast to {}", b.shape().str(), a.shape().str());

@@ -67,12 +67,11 @@ CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& target, con
   const TensorOptions statistics{.dtype = statistics_dtype(logits), .device = logits.device()};
   CrossEntropyResult result{.loss = Tensor::empty(each ? target.shape() : Shape{}, statistics),
                             .max = Tensor::empty(target.shape(), statistics),
-                            .log_sum = Tensor::empty(target.shape(), statistics)};
+                            .log_sum = Tensor::empty(target.shape(), statistics),
+                            .total_weight = Tensor::empty({}, {.dtype = DType::float64, .device = logits.device()})};
   TANDEM_DISPATCH("cross_entropy", logits.device(), cross_entropy_total_weight, labels, x.shape()[1], ready,
                   result.total_weight);
-  const double divisor = options.reduction == Reduction::mean ? result.total_weight : 1;
-  TANDEM_DISPATCH("cross_entropy", logits.device(), cross_entropy, x, labels, layout_of(x, labels), ready, divisor,
-                  result);
+  TANDEM_DISPATCH("cross_entropy", logits.device(), cross_entropy, x, labels, layout_of(x, labels), ready, result);
   return result;
 }
 
@@ -92,10 +91,9 @@ Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const T
   const CrossEntropyOptions& ready = prepared(options, logits, storage);
   const Tensor x = canonical(logits), labels = target.contiguous(), gradient = dloss.contiguous();
   Tensor dlogits = Tensor::empty_like(x);
-  const double divisor = options.reduction == Reduction::mean ? forward.total_weight : 1;
   if (x.numel() > 0)
     TANDEM_DISPATCH(kOp, x.device(), cross_entropy_backward, gradient, x, forward, labels, layout_of(x, labels), ready,
-                    divisor, dlogits);
+                    dlogits);
   return dlogits;
 }
 

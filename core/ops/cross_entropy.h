@@ -30,10 +30,10 @@ struct CrossEntropyOptions {
 struct CrossEntropyResult {
   Tensor loss;          ///< a scalar, or shaped as the target with Reduction::none; float32 for bfloat16 logits
   Tensor max, log_sum;  ///< of each position, dtype of the loss: q = (logits - max) - log_sum, for backward
-  double total_weight = 0;
+  Tensor total_weight;  ///< what a mean divides by, a float64 scalar: the weights of the targets that count
 
   static constexpr std::tuple kTensors{&CrossEntropyResult::loss, &CrossEntropyResult::max,
-                                       &CrossEntropyResult::log_sum};
+                                       &CrossEntropyResult::log_sum, &CrossEntropyResult::total_weight};
 };
 
 /// logits [N, C] and int64 target [N], or [N, C, d1, ...] and [N, d1, ...]. Where every target is ignored, the mean is
@@ -60,15 +60,15 @@ namespace kernels {
 /// Checks the targets, which the other kernels take on trust.
 template <DeviceType>
 void cross_entropy_total_weight(const Tensor& target, std::int64_t classes, const CrossEntropyOptions& options,
-                                double& total_weight);
-/// Reduction::none: losses of all positions. Else their sum divided by `divisor`.
+                                Tensor& total_weight);
+/// Reduction::none: losses of all positions. Else their sum, for a mean divided by result.total_weight.
 template <DeviceType>
 void cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLayout& layout,
-                   const CrossEntropyOptions& options, double divisor, CrossEntropyResult& result);
+                   const CrossEntropyOptions& options, CrossEntropyResult& result);
 template <DeviceType>
 void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const CrossEntropyResult& forward,
                             const Tensor& target, const CrossEntropyLayout& layout, const CrossEntropyOptions& options,
-                            double divisor, Tensor& dlogits);
+                            Tensor& dlogits);
 }  // namespace kernels
 
 }  // namespace tandem::core

@@ -1,19 +1,14 @@
 #include "tandem/core/ops/gelu.h"
 
+#include "tandem/core/ops/computable.h"
 #include "tandem/core/ops/dispatch.h"
 #include "tandem/core/ops/mixed_precision.h"
 
 namespace tandem::core {
 namespace {
 
-void check_input(const char* op, const Tensor& x) {
-  if (!x.defined()) fail("{}: x is undefined", op);
-  if (!is_floating(x.dtype()) || x.dtype() == DType::float16)
-    fail("{}: needs float32, float64 or bfloat16, got {} {}", op, name(x.dtype()), x.shape().str());
-}
-
 void check_gradient(const char* op, const Tensor& dy, const Tensor& x) {
-  check_input(op, x);
+  check_floating(op, x);
   if (!dy.defined() || dy.shape() != x.shape() || dy.dtype() != x.dtype())
     fail("{}: gradient {} {} does not match x {} {}", op, name(dy.dtype()), dy.shape().str(), name(x.dtype()),
          x.shape().str());
@@ -36,7 +31,7 @@ Tensor as_kernels_take(const Tensor& bias) {
 }  // namespace
 
 Tensor gelu(const Tensor& x, GeluApproximation approximation) {
-  check_input("gelu", x);
+  check_floating("gelu", x);
   Tensor y = Tensor::empty_like(x);
   if (x.numel() > 0) TANDEM_DISPATCH("gelu", x.device(), gelu, x, approximation, y);
   return y;
@@ -52,7 +47,7 @@ Tensor gelu_backward(Tensor dy, const Tensor& x, GeluApproximation approximation
 
 Tensor bias_gelu(const Tensor& x, const Tensor& bias, GeluApproximation approximation) {
   constexpr const char* kOp = "bias_gelu";
-  check_input(kOp, x);
+  check_floating(kOp, x);
   check_bias_and_dtype(kOp, bias, x);
   Tensor y = Tensor::empty(x.shape(), x.options());
   if (x.numel() > 0)

@@ -15,7 +15,6 @@ void check(const Tensor& a, const Tensor& b) {
     fail("matmul: inner dimensions differ: {} x {} ({} and {})", a.shape().str(), b.shape().str(), a.shape().back(),
          b.shape()[b.rank() - 2]);
   if (a.dtype() != b.dtype()) fail("matmul: dtypes differ: {} x {}", name(a.dtype()), name(b.dtype()));
-  if (a.device() != b.device()) fail("matmul: devices differ: {} x {}", a.device().str(), b.device().str());
 }
 
 Shape result_shape(const Tensor& a, const Tensor& b) {

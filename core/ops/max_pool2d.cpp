@@ -7,7 +7,7 @@ namespace {
 
 MaxPool2dResult forward(const Tensor& x, const PoolWindows& windows) {
   const MemoryFormat format = pool_format(x);
-  const Shape shape{x.shape()[0], x.shape()[1], std::ssize(windows.rows), std::ssize(windows.columns)};
+  const Shape shape{x.shape()[0], x.shape()[1], windows.rows.count, windows.columns.count};
   const DType index = windows.widest() * windows.highest() <= 256 ? DType::uint8 : DType::int32;
   MaxPool2dResult result{Tensor::empty(shape, {.dtype = x.dtype(), .device = x.device(), .format = format}),
                          Tensor::empty(shape, {.dtype = index, .device = x.device(), .format = format})};
@@ -19,7 +19,7 @@ MaxPool2dResult forward(const Tensor& x, const PoolWindows& windows) {
 
 Tensor backward(const char* op, const Tensor& dy, const Tensor& indices, const Shape& input_shape,
                 const PoolWindows& windows) {
-  const Shape wanted{input_shape[0], input_shape[1], std::ssize(windows.rows), std::ssize(windows.columns)};
+  const Shape wanted{input_shape[0], input_shape[1], windows.rows.count, windows.columns.count};
   if (dy.shape() != wanted || indices.shape() != wanted)
     fail("{}: dy {} and indices {} must be {} for x {}", op, dy.shape().str(), indices.shape().str(), wanted.str(),
          input_shape.str());

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tandem/core/ops/broadcast.h"
+#include "tandem/core/ops/computable.h"
 #include "tandem/core/ops/dispatch.h"
 
 namespace tandem::core {
@@ -16,9 +17,7 @@ namespace {
 Device check_list(const char* op, std::span<const Tensor> tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];
-    if (!x.defined()) fail("{}: tensor {} is undefined", op, i);
-    if (!is_floating(x.dtype()) || x.dtype() == DType::float16)
-      fail("{}: needs float32, float64 or bfloat16, tensor {} is {} {}", op, i, name(x.dtype()), x.shape().str());
+    check_floating(op, x, static_cast<std::int64_t>(i));
     if (x.device() != tensors[0].device())
       fail("{}: tensor {} is on {}, tensor 0 on {}", op, i, x.device().str(), tensors[0].device().str());
   }

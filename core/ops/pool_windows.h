@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include "tandem/core/tensor.h"
 
@@ -23,15 +22,26 @@ struct PoolSpan {
   std::int64_t begin, end, extent;
 };
 
-struct PoolWindows {
-  std::vector<PoolSpan> rows, columns;
-  std::int64_t height = 0, width = 0;  ///< of the input
+/// The windows along one axis as a formula, so that a kernel of any device finds each by its number.
+struct PoolAxis {
+  std::int64_t size = 0;                             ///< places of the input
+  std::int64_t count = 0;                            ///< windows, which are places of the output
+  std::int64_t kernel = 0, stride = 0, padding = 0;  ///< kernel 0: adaptive, `count` shares of the input
+  bool padding_counts = true;                        ///< in PoolSpan::extent
 
-  /// Widest and highest window; position (p, q) inside a window has number p * widest() + q.
-  std::int64_t widest() const;
-  std::int64_t highest() const;
+  PoolSpan span(std::int64_t i) const;
+  std::int64_t longest() const;
   /// No input place is seen twice.
   bool disjoint() const;
+};
+
+struct PoolWindows {
+  PoolAxis rows, columns;
+
+  /// Widest and highest window; position (p, q) inside a window has number p * widest() + q.
+  std::int64_t widest() const { return columns.longest(); }
+  std::int64_t highest() const { return rows.longest(); }
+  bool disjoint() const { return rows.disjoint() && columns.disjoint(); }
 };
 
 /// The memory order in which `tensor` is pooled. An operator asks once and tells its kernel: a tensor with H = W = 1 is

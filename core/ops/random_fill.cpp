@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tandem/core/ops/computable.h"
 #include "tandem/core/ops/dispatch.h"
 #include "tandem/core/philox.h"
 
@@ -9,11 +10,9 @@ namespace tandem::core {
 namespace {
 
 void check_output(const char* op, const Tensor& out) {
-  if (!out.defined()) fail("{}: the tensor is undefined", op);
+  check_floating(op, out);
   if (!out.is_contiguous())
     fail("{}: needs a contiguous tensor, got shape {} with strides {}", op, out.shape().str(), out.strides().str());
-  if (!is_floating(out.dtype()) || out.dtype() == DType::float16)
-    fail("{}: needs float32, float64 or bfloat16, got {}", op, name(out.dtype()));
   philox::check_pairs(op, out.numel());
 }
 

@@ -1,5 +1,6 @@
 #include "tandem/core/ops/reduce.h"
 
+#include "tandem/core/ops/computable.h"
 #include "tandem/core/ops/dispatch.h"
 
 namespace tandem::core {
@@ -35,14 +36,9 @@ Tensor with_shape(const Tensor& tensor, const Shape& shape) {
 // x's dtype for floating types; integers are counted in int64.
 DType sum_dtype(const char* op, const Tensor& x) {
   if (!x.defined()) fail("{}: the tensor is undefined", op);
-  if (x.dtype() == DType::float16) fail("{}: no arithmetic on float16 here; got {}", op, x.shape().str());
-  return is_floating(x.dtype()) ? x.dtype() : DType::int64;
-}
-
-void check_floating(const char* op, const Tensor& x) {
-  if (!x.defined()) fail("{}: the tensor is undefined", op);
-  if (!is_floating(x.dtype()) || x.dtype() == DType::float16)
-    fail("{}: needs float32, float64 or bfloat16, got {} {}", op, name(x.dtype()), x.shape().str());
+  if (!is_floating(x.dtype())) return DType::int64;
+  check_floating(op, x);
+  return x.dtype();
 }
 
 Tensor sum_over(const char* op, const Tensor& x, unsigned set, bool keepdim, double divisor) {

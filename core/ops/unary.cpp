@@ -1,16 +1,11 @@
 #include "tandem/core/ops/unary.h"
 
 #include "tandem/core/ops/broadcast.h"
+#include "tandem/core/ops/computable.h"
 #include "tandem/core/ops/dispatch.h"
 
 namespace tandem::core {
 namespace {
-
-void check_floating(const char* op, const Tensor& x) {
-  if (!x.defined()) fail("{}: the tensor is undefined", op);
-  if (!is_floating(x.dtype()) || x.dtype() == DType::float16)
-    fail("{}: needs float32, float64 or bfloat16, got {} {}", op, name(x.dtype()), x.shape().str());
-}
 
 Tensor apply(const char* name, UnaryOp op, const Tensor& x) {
   check_floating(name, x);
@@ -34,7 +29,7 @@ void check_bounds(const char* op, double low, double high) {
 Tensor gradient_for(const char* op, const Tensor& dy, bool dy_is_ours, const Tensor& like) {
   check_floating(op, like);
   if (!dy.defined()) fail("{}: the gradient is undefined", op);
-  if (dy.shape() != like.shape() || dy.dtype() != like.dtype() || dy.device() != like.device())
+  if (dy.shape() != like.shape() || dy.dtype() != like.dtype())
     fail("{}: gradient {} {} does not fit {} {}", op, name(dy.dtype()), dy.shape().str(), name(like.dtype()),
          like.shape().str());
   if (dy_is_ours && dy.strides() == like.strides() && dy.is_dense()) return dy;

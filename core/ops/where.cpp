@@ -11,8 +11,6 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
     fail("where: the condition must be bool, got {} {}", name(condition.dtype()), condition.shape().str());
   if (a.dtype() != b.dtype())
     fail("where: dtypes differ: {} {} and {} {}", name(a.dtype()), a.shape().str(), name(b.dtype()), b.shape().str());
-  if (a.device() != b.device() || a.device() != condition.device())
-    fail("where: operands are on devices {}, {} and {}", condition.device().str(), a.device().str(), b.device().str());
   const Shape shape = broadcast_shape("where", condition.shape(), broadcast_shape("where", a.shape(), b.shape()));
   Tensor out = empty_for(shape, a.dtype(), {&a, &b, &condition});
   if (out.numel() > 0) TANDEM_DISPATCH("where", a.device(), where, condition, a, b, out);

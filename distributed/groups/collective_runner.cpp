@@ -212,7 +212,7 @@ void CollectiveRunner::send(int peer, const void* data, std::size_t bytes) {
 
 std::byte* CollectiveRunner::staging(std::size_t bytes) {
   if (!staging_.defined() || staging_.bytes() < bytes)
-    staging_ = Tensor::empty({static_cast<std::int64_t>(bytes)}, {.dtype = core::DType::uint8});
+    staging_ = Tensor::empty({static_cast<std::int64_t>(bytes)}, {.dtype = core::DType::uint8, .device = core::kCpu});
   return static_cast<std::byte*>(staging_.mutable_raw_data());
 }
 

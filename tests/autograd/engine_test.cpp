@@ -257,7 +257,7 @@ TEST(Engine, Contract10_SavedTensorsAreFreedAsBackwardPassesThem) {
   Variable y = x;
   for (int i = 0; i < kLayers; ++i) {
     y = record("probe", Tensor(y.data()), {y}, [&in_use](Tensor dy, Gradients& dx) {
-      in_use.push_back(core::allocator(core::kCpu).statistics().in_use);
+      in_use.push_back(core::allocator(core::default_device()).statistics().in_use);
       dx.add(0, std::move(dy));
     });
     y = exp(mul_scalar(y, 0.1));  // saves its output

@@ -3,6 +3,7 @@
 
 #include "tandem/autograd/ops.h"
 #include "tests/autograd/operator_cases.h"
+#include "tests/elements.h"
 
 namespace tandem::autograd::testing {
 namespace {
@@ -105,8 +106,9 @@ void add_softmax(Cases& cases, const std::string& op, Variable (*f)(const Variab
 }
 
 Tensor with_ignored(Tensor target, std::int64_t ignored) {
-  std::int64_t* t = target.mutable_data<std::int64_t>();
-  for (std::int64_t i = 1; i < target.numel(); i += 3) t[i] = ignored;
+  testing::change<std::int64_t>(target, [&](std::int64_t* t) {
+    for (std::int64_t i = 1; i < target.numel(); i += 3) t[i] = ignored;
+  });
   return target;
 }
 

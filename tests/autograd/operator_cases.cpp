@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tandem/core/random.h"
+#include "tests/elements.h"
 
 namespace tandem::autograd::testing {
 
@@ -65,8 +66,9 @@ Tensor make_indices(const Shape& shape, std::int64_t bound) {
 
 Tensor make_condition(const Shape& shape) {
   Tensor condition = Tensor::empty(shape, {.dtype = DType::boolean});
-  bool* c = condition.mutable_data<bool>();
-  for (std::int64_t i = 0; i < condition.numel(); ++i) c[i] = i % 3 == 0;
+  testing::change<bool>(condition, [&](bool* c) {
+    for (std::int64_t i = 0; i < condition.numel(); ++i) c[i] = i % 3 == 0;
+  });
   return condition;
 }
 

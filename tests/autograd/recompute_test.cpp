@@ -28,7 +28,7 @@ Variable make(const InputSpec& spec, int seed, DType dtype = DType::float32) {
 
 std::vector<double> bits(const Tensor& tensor) { return tensor.to_vector<double>(); }
 
-std::size_t in_use() { return core::allocator(core::kCpu).statistics().in_use; }
+std::size_t in_use() { return core::allocator(core::default_device()).statistics().in_use; }
 
 /// Names of the operators whose outputs `f` had computed again, in turn.
 std::vector<std::string> computed_again(const std::function<void()>& f) {
@@ -271,12 +271,12 @@ TEST(Recompute, ThePeakIsLower) {
   const auto peak = [&](bool recompute) {
     Variable y = make(images, 1);
     const std::size_t before = in_use();
-    core::allocator(core::kCpu).reset_peak();
+    core::allocator(core::default_device()).reset_peak();
     for (int i = 0; i < kLayers; ++i)
       y = conv2d(batch_norm_training(y, weight, bias, kEps, nullptr, {.relu = true, .recompute = recompute}), filter,
                  {});
     sum(y).backward();
-    return core::allocator(core::kCpu).statistics().peak - before;
+    return core::allocator(core::default_device()).statistics().peak - before;
   };
   peak(true);
   EXPECT_GE(peak(false) - peak(true), (kLayers - 2) * activation);

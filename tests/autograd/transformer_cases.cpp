@@ -3,6 +3,7 @@
 
 #include "tandem/autograd/ops.h"
 #include "tests/autograd/operator_cases.h"
+#include "tests/elements.h"
 
 namespace tandem::autograd::testing {
 namespace {
@@ -101,12 +102,13 @@ enum class Mask { none, some, padding, all };
 Tensor make_mask(Mask kind, std::int64_t batch, std::int64_t places) {
   if (kind == Mask::none) return {};
   Tensor mask = Tensor::full({batch, places}, 1, {.dtype = DType::int64});
-  std::int64_t* m = mask.mutable_data<std::int64_t>();
-  for (std::int64_t i = 0; i < batch * places; ++i) {
-    if (kind == Mask::some && i % 3 == 0) m[i] = 0;
-    if (kind == Mask::padding && i % places > i / places) m[i] = 0;
-    if (kind == Mask::all && i / places == batch - 1) m[i] = 0;
-  }
+  testing::change<std::int64_t>(mask, [&](std::int64_t* m) {
+    for (std::int64_t i = 0; i < batch * places; ++i) {
+      if (kind == Mask::some && i % 3 == 0) m[i] = 0;
+      if (kind == Mask::padding && i % places > i / places) m[i] = 0;
+      if (kind == Mask::all && i / places == batch - 1) m[i] = 0;
+    }
+  });
   return mask;
 }
 

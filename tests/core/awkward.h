@@ -51,10 +51,9 @@ inline Tensor counting(const Shape& shape, DType dtype = DType::float32) {
 /// int64, element i = f(i).
 template <class F>
 Tensor integers(const Shape& shape, F&& f) {
-  Tensor result = Tensor::empty(shape, {.dtype = DType::int64});
-  auto* values = result.mutable_data<std::int64_t>();
-  for (std::int64_t i = 0; i < result.numel(); ++i) values[i] = f(i);
-  return result;
+  std::vector<std::int64_t> values(static_cast<std::size_t>(numel(shape)));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = f(static_cast<std::int64_t>(i));
+  return Tensor::from(values, shape);
 }
 
 // ---- Layouts: the same values in other memory. What lies between and beside them is NaN where the dtype has one.

@@ -5,6 +5,7 @@
 
 #include "tandem/core/ops/batch_norm.h"
 #include "tests/core/awkward.h"
+#include "tests/elements.h"
 
 namespace tandem::core {
 namespace {
@@ -171,13 +172,13 @@ TEST(BatchNormFusion, GradientIsComputedInTheMemoryOfOneThatIsGivenAway) {
       if (channels_last) p.x = p.x.contiguous(MemoryFormat::channels_last);
       const Result kept = compute(p, p.dy);
       Tensor given = Tensor::empty_like(p.x).copy_from(p.dy);
-      const void* memory = given.raw_data();
+      const void* memory = testing::address_of(given);
       const Result moved = compute(p, std::move(given));
-      EXPECT_EQ((setting.residual ? moved.dresidual : moved.dx).raw_data(), memory) << name_of(setting);
+      EXPECT_EQ(testing::address_of(setting.residual ? moved.dresidual : moved.dx), memory) << name_of(setting);
       EXPECT_EQ(moved.dx.to_vector<float>(), kept.dx.to_vector<float>());
       EXPECT_EQ(moved.dweight.to_vector<float>(), kept.dweight.to_vector<float>());
       if (setting.residual) {
-        EXPECT_NE(moved.dx.raw_data(), memory);
+        EXPECT_NE(testing::address_of(moved.dx), memory);
         EXPECT_EQ(moved.dresidual.to_vector<float>(), kept.dresidual.to_vector<float>());
       }
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/core/awkward.h"
+#include "tests/elements.h"
 
 namespace tandem::core {
 namespace {
@@ -125,8 +126,8 @@ TEST(BatchNorm, BackwardMatchesFiniteDifferences) {
         const auto expect_slope = [&](const Tensor& gradient, const Tensor& at, auto&& f) {
           for (std::int64_t i = 0; i < at.numel(); ++i) {
             Tensor up = at.clone().contiguous().clone(), down = up.clone();
-            up.mutable_data<double>()[i] += 1e-5;
-            down.mutable_data<double>()[i] -= 1e-5;
+            testing::add_to_element(up, i, 1e-5);
+            testing::add_to_element(down, i, -1e-5);
             ASSERT_NEAR(gradient.to_vector<double>()[static_cast<std::size_t>(i)], (f(up) - f(down)) / 2e-5, 2e-8);
           }
         };
@@ -202,7 +203,7 @@ TEST(BatchNorm, VarianceIsSoundFarFromZero) {
     }
   // The value that deviations are taken from is an outlier.
   Tensor x = normal({128, 1}, 1, DType::float32);
-  x.mutable_data<float>()[0] = 1e6f;
+  testing::set_element(x, 0, 1e6f);
   const Statistics s = statistics(x);
   expect_near(batch_norm_training(x.expand({128, 2}), {}, {}, kEps).variance, {s.variance[0], s.variance[0]}, 1e-4,
               "outlier");

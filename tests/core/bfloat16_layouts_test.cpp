@@ -11,7 +11,7 @@ namespace {
 float value(std::int64_t i, std::int64_t j) { return static_cast<float>((i * 131 + j * 7) % 1000) / 3 - 100; }
 
 Tensor matrix(std::int64_t rows, std::int64_t columns, DType dtype) {
-  Tensor made = Tensor::empty({rows, columns}, {.dtype = DType::float32});
+  Tensor made = Tensor::empty({rows, columns}, {.dtype = DType::float32, .device = kCpu});
   float* to = made.mutable_data<float>();
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j) to[i * columns + j] = value(i, j);

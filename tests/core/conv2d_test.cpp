@@ -1,5 +1,6 @@
 #include "tandem/core/ops/unary.h"
 #include "tests/core/conv2d_reference.h"
+#include "tests/elements.h"
 
 namespace tandem::core {
 namespace {
@@ -131,6 +132,29 @@ TEST(Conv2d, FusedReluIsThatOfItsParts) {
       }
 }
 
+// Kernels that multiply channels in pairs read one channel further than an odd number of them.
+TEST(Conv2d, ANaNReachesTheWindowsThatSeeItAndNoOther) {
+  constexpr std::int64_t kSide = 9, kAt = 4;
+  for (const auto& [dtype, parameter] : kPrecisions)
+    for (const std::int64_t channels : {1, 2, 3, 5, 17})
+      for (const std::int64_t reach : {0, 1})
+        for (const double value : {std::nan(""), HUGE_VAL}) {
+          const std::int64_t width = 2 * reach + 1;
+          std::vector<double> pixels(static_cast<std::size_t>(2 * channels * kSide * kSide), 1);
+          pixels[static_cast<std::size_t>(((channels - 1) * kSide + kAt) * kSide + kAt)] = value;
+          const Tensor x = Tensor::from(pixels, {2, channels, kSide, kSide}).to(dtype);
+          const Tensor y =
+              conv2d(x, numbers({20, channels, width, width}, parameter), Tensor(), {.padding = {reach, reach}});
+          const auto elements = y.to_vector<double>();
+          for (std::int64_t i = 0; i < y.numel(); ++i) {
+            const std::int64_t image = i / (20 * kSide * kSide), h = i / kSide % kSide, w = i % kSide;
+            const bool sees = image == 0 && std::abs(h - kAt) <= reach && std::abs(w - kAt) <= reach;
+            ASSERT_EQ(!std::isfinite(elements[static_cast<std::size_t>(i)]), sees)
+                << name(dtype) << ", " << channels << " channels, " << width << " x " << width << ", element " << i;
+          }
+        }
+}
+
 TEST(Conv2dReluBackward, MasksAndSumsInOnePass) {
   for (const DType dtype : kFloating)
     for (const Shape& shape : {Shape{2, 5, 3, 4}, Shape{3, 64, 9, 9}, Shape{1, 33, 1, 1}, Shape{0, 3, 2, 2}})
@@ -156,18 +180,18 @@ TEST(Conv2dReluBackward, MasksAndSumsInOnePass) {
 TEST(Conv2dReluBackward, ReusesMemoryThatNobodyElseSees) {
   Tensor dy = Tensor::full({2, 3, 4, 4}, 1, {.format = MemoryFormat::channels_last}), none;
   const Tensor y = numbers({2, 3, 4, 4}, DType::float32);
-  const void* memory = dy.raw_data();
+  const void* memory = testing::address_of(dy);
   const Tensor kept = dy;
-  EXPECT_NE(conv2d_relu_backward(dy, y, none, false).raw_data(), memory);
+  EXPECT_NE(testing::address_of(conv2d_relu_backward(dy, y, none, false)), memory);
   EXPECT_EQ(kept.to_vector<float>(), std::vector<float>(96, 1));
   Tensor own = dy.clone();
-  const void* own_memory = own.raw_data();
-  EXPECT_EQ(conv2d_relu_backward(std::move(own), y, none, false).raw_data(), own_memory);
+  const void* own_memory = testing::address_of(own);
+  EXPECT_EQ(testing::address_of(conv2d_relu_backward(std::move(own), y, none, false)), own_memory);
 }
 
 TEST(Conv2dReluBackward, PassesNothingWhereTheOutputIsNaN) {
   Tensor y = Tensor::full({1, 2, 1, 2}, 1, {.format = MemoryFormat::channels_last});
-  y.mutable_data<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+  testing::set_element(y, 1, std::numeric_limits<float>::quiet_NaN());
   const Tensor dy = Tensor::full({1, 2, 1, 2}, 3, {.format = MemoryFormat::channels_last});
   Tensor dbias = Tensor::empty({2});
   const Tensor dx = conv2d_relu_backward(dy, y, dbias, false);

@@ -20,7 +20,7 @@
 namespace tandem::core {
 namespace {
 
-const TensorOptions kIndices{.dtype = DType::int64};
+TensorOptions indices_options() { return {.dtype = DType::int64}; }
 
 /// The events that `work` leaves.
 std::vector<Event> record(const std::function<void()>& work) {
@@ -99,11 +99,11 @@ TEST(CostTest, FusedNormsCountTheTensorsInStructs) {
 
 TEST(CostTest, OfATableOnlyTheRowsThatAreRead) {
   Tensor table = Tensor::zeros({1000, 4});
-  const Tensor indices = Tensor::zeros({3}, kIndices), rows = Tensor::zeros({3, 4});
+  const Tensor indices = Tensor::zeros({3}, indices_options()), rows = Tensor::zeros({3, 4});
   expect_cost("embedding", 0, 2 * 3 * 4 * 4 + 3 * 8, [&] { embedding(table, indices); });
   expect_cost("embedding_backward", 0, 3 * 3 * 4 * 4 + 3 * 8,
               [&] { embedding_backward(rows, indices, table, /*accumulate=*/true, /*padding_idx=*/-1); });
-  const Tensor index = Tensor::zeros({1, 4}, kIndices);
+  const Tensor index = Tensor::zeros({1, 4}, indices_options());
   expect_cost("gather", 0, 2 * 4 * 4 + 4 * 8, [&] { gather(table, 0, index); });
   expect_cost("scatter_add", 0, 3 * 4 * 4 + 4 * 8, [&] { scatter_add(table, 0, index, rows); });
 }
@@ -118,7 +118,7 @@ TEST(CostTest, BytesAreThoseOfTheDtype) {
 }
 
 TEST(CostTest, ACopyThatAKernelNeedsIsAnEventOfItsOwn) {
-  const Tensor table = Tensor::zeros({10, 2}), indices = Tensor::zeros({4, 3}, kIndices).transpose(0, 1);
+  const Tensor table = Tensor::zeros({10, 2}), indices = Tensor::zeros({4, 3}, indices_options()).transpose(0, 1);
   expect_cost("embedding", 0, 2 * 12 * 2 * 4 + 12 * 8, [&] { embedding(table, indices); });
   expect_cost("copy", 0, 2 * 12 * 8, [&] { embedding(table, indices); });
 }

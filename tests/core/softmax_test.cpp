@@ -7,6 +7,7 @@
 
 #include "tandem/core/ops/cpu/softmax.h"
 #include "tests/core/awkward.h"
+#include "tests/elements.h"
 
 namespace tandem::core {
 namespace {
@@ -114,8 +115,8 @@ TEST(Softmax, BackwardMatchesFiniteDifferences) {
             .to_vector<double>();
     for (int i = 0; i < 12; ++i) {
       Tensor up = x.clone(), down = x.clone();
-      up.mutable_data<double>()[i] += 1e-5;
-      down.mutable_data<double>()[i] -= 1e-5;
+      testing::add_to_element(up, i, 1e-5);
+      testing::add_to_element(down, i, -1e-5);
       EXPECT_NEAR(dx[static_cast<std::size_t>(i)], (loss(up) - loss(down)) / 2e-5, 1e-8);
     }
   }

@@ -8,8 +8,9 @@
 
 #include "tandem/core/ops/conv2d.h"
 #include "tandem/core/ops/matmul.h"
-#include "tandem/core/parallel.h"
 #include "tandem/core/ops/random_fill.h"
+#include "tandem/core/parallel.h"
+#include "tests/elements.h"
 
 namespace tandem::core {
 namespace {
@@ -20,9 +21,7 @@ Tensor uniform(const Shape& shape, std::uint32_t stream, DType dtype) {
   return tensor;
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.has_layout_of(b) && std::memcmp(a.raw_data(), b.raw_data(), a.bytes()) == 0;
-}
+bool same_bits(const Tensor& a, const Tensor& b) { return a.has_layout_of(b) && testing::has_bytes_of(a, b); }
 
 // Few rows, so that a cut by rows alone would leave the work to Eigen's own threads; with more inner products than one
 // block.

@@ -27,7 +27,7 @@ Tensor mirrored(const Tensor& image) {
     const std::size_t row = i / (3 * width), x = i / 3 % width;
     turned[(row * width + width - 1 - x) * 3 + i % 3] = bytes[i];
   }
-  return Tensor::from(turned, image.shape());
+  return Tensor::from(turned, image.shape(), core::kCpu);
 }
 
 TEST(Resize, PixelsArePillows) {
@@ -46,7 +46,7 @@ TEST(Resize, IsAWeightedMean) {
   const std::int64_t height = 19, width = 23;
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(height * width * kPixelBytes));
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * i * 7 + i / 5);
-  const Tensor image = Tensor::from(bytes, {height, width, kPixelBytes});
+  const Tensor image = Tensor::from(bytes, {height, width, kPixelBytes}, core::kCpu);
   Framing framing{.from = {2, 3, 16, 20}, .height = 7, .width = 31, .part = {1, 4, 5, 22}};
   const auto result = resize(image, framing).to_vector<std::uint8_t>();
   const auto weight = [](std::int64_t output, std::int64_t input, double step) {
@@ -70,14 +70,14 @@ TEST(Resize, IsAWeightedMean) {
 
 // One row of 60,000 pixels to 256 rows is an image of 15 million columns: only its middle is ever computed.
 TEST(Resize, ALineIsNotBlownUp) {
-  const Tensor line = Tensor::full({1, 60'000, kPixelBytes}, 77, {.dtype = core::DType::uint8});
+  const Tensor line = Tensor::full({1, 60'000, kPixelBytes}, 77, {.dtype = core::DType::uint8, .device = core::kCpu});
   const Tensor middle = resize(line, center_framing(1, 60'000, 224, 256));
   EXPECT_EQ(middle.shape(), (core::Shape{224, 224, kPixelBytes}));
   EXPECT_EQ(middle.to_vector<int>(), std::vector<int>(224 * 224 * 4, 77));
 }
 
 TEST(Resize, WrongArguments) {
-  const Tensor image = Tensor::zeros({4, 5, kPixelBytes}, {.dtype = core::DType::uint8});
+  const Tensor image = Tensor::zeros({4, 5, kPixelBytes}, {.dtype = core::DType::uint8, .device = core::kCpu});
   const Framing good{.from = {0, 0, 4, 5}, .height = 3, .width = 3, .part = {0, 0, 3, 3}};
   Framing framing = good;
   framing.from.left = 1;
@@ -86,7 +86,7 @@ TEST(Resize, WrongArguments) {
   framing = good;
   framing.part.height = 0;
   TANDEM_EXPECT_ERROR(resize(image, framing), "resize: a part of 0 x 3 at (0, 0), needed at least 1 x 1 within 3 x 3");
-  TANDEM_EXPECT_ERROR(resize(Tensor::zeros({4, 5, 3}, {.dtype = core::DType::uint8}), good),
+  TANDEM_EXPECT_ERROR(resize(Tensor::zeros({4, 5, 3}, {.dtype = core::DType::uint8, .device = core::kCpu}), good),
                       "resize: needs contiguous uint8 [H, W, 4], got uint8 [4, 5, 3]");
   TANDEM_EXPECT_ERROR(resize(Tensor::zeros({4, 5, 4}), good), "got float32 [4, 5, 4]");
 }

@@ -18,7 +18,7 @@ namespace tandem::distributed {
   EXPECT_EQ(group->size(), world.size());
   const auto tensor = core::Tensor::full({3}, world.rank() + 1.0);
   group->all_reduce(tensor)->wait();
-  EXPECT_EQ(tensor.data<float>()[0], 0.5F * static_cast<float>(world.size() * (world.size() + 1)));
+  EXPECT_EQ(tensor.to_vector<float>()[0], 0.5F * static_cast<float>(world.size() * (world.size() + 1)));
   TANDEM_EXPECT_ERROR(world.make_group(name), "there is one of this name already");
   return group;
 }

@@ -8,6 +8,7 @@
 
 #include "tandem/autograd/engine.h"
 #include "tandem/nn/batch_norm2d.h"
+#include "tests/elements.h"
 
 namespace tandem::distributed {
 namespace {
@@ -47,7 +48,7 @@ double largest_difference(const std::vector<Tensor>& a, const std::vector<Tensor
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   const Tensor x = a.contiguous(), y = b.contiguous();
-  return x.bytes() == y.bytes() && std::memcmp(x.raw_data(), y.raw_data(), x.bytes()) == 0;
+  return testing::has_bytes_of(x, y);
 }
 
 struct Ranks {
@@ -95,7 +96,7 @@ void expect_as_one_process(const OracleCase& c, const Trained& alone) {
   }
 }
 
-class Oracle : public testing::TestWithParam<OracleCase> {};
+class Oracle : public ::testing::TestWithParam<OracleCase> {};
 
 TEST_P(Oracle, ranks_train_as_one_process) { expect_as_one_process(GetParam(), train_alone(GetParam())); }
 
@@ -111,14 +112,14 @@ std::vector<OracleCase> oracle_cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, Oracle, testing::ValuesIn(oracle_cases()), [](const auto& tested) {
+INSTANTIATE_TEST_SUITE_P(Threads, Oracle, ::testing::ValuesIn(oracle_cases()), [](const auto& tested) {
   const OracleCase& c = tested.param;
   return fmt::format("{}_{}_ranks_{}_micro_steps_{}_cap_{}", c.model, c.ranks, c.micro_steps, core::name(c.dtype),
                      static_cast<int>(c.options.bucket_cap_mb));
 });
 
 /// Model, ranks, micro-steps: every combination of what may be chosen.
-class Product : public testing::TestWithParam<std::tuple<const char*, int, int>> {};
+class Product : public ::testing::TestWithParam<std::tuple<const char*, int, int>> {};
 
 TEST_P(Product, any_options_train_as_one_process) {
   OracleCase c{.batch = 1};
@@ -144,8 +145,8 @@ TEST_P(Product, any_options_train_as_one_process) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, Product,
-                         testing::Combine(testing::Values("mlp", "convnet"), testing::Values(1, 2, 3, 4),
-                                          testing::Values(1, 2, 3)),
+                         ::testing::Combine(::testing::Values("mlp", "convnet"), ::testing::Values(1, 2, 3, 4),
+                                          ::testing::Values(1, 2, 3)),
                          [](const auto& tested) {
                            return fmt::format("{}_{}_ranks_{}_micro_steps", std::get<0>(tested.param),
                                               std::get<1>(tested.param), std::get<2>(tested.param));
@@ -161,7 +162,7 @@ std::shared_ptr<nn::Module> frozen_resnet18(std::uint64_t seed) {
 }
 
 /// Ranks, micro-steps, whether unused parameters are looked for.
-class FrozenResNet : public testing::TestWithParam<std::tuple<int, int, bool>> {};
+class FrozenResNet : public ::testing::TestWithParam<std::tuple<int, int, bool>> {};
 
 TEST_P(FrozenResNet, ranks_train_as_one_process) {
   OracleCase c{.sample = {1, 4, 4}, .make = frozen_resnet18};
@@ -170,7 +171,7 @@ TEST_P(FrozenResNet, ranks_train_as_one_process) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, FrozenResNet,
-                         testing::Values(std::tuple{1, 1, false}, std::tuple{2, 1, false}, std::tuple{2, 2, true},
+                         ::testing::Values(std::tuple{1, 1, false}, std::tuple{2, 1, false}, std::tuple{2, 2, true},
                                          std::tuple{3, 1, true}, std::tuple{3, 1, false}, std::tuple{4, 1, false},
                                          std::tuple{4, 1, true}),
                          [](const auto& tested) {

@@ -132,9 +132,9 @@ TEST(Reducer, DISABLED_a_bucket_beyond_two_gibibytes_for_real) {
     options.bucket_cap_mb = 1e6;
     DistributedDataParallel ddp(model, group_of(world), options);
     autograd::sum(model.all[0] * (1.0 + world.rank())).backward();
-    const float* gradient = model.all[0].grad().data<float>();
+    const auto gradient = model.all[0].grad().to_vector<float>();
     std::int64_t wrong = 0;
-    for (std::int64_t i = 0; i < kElements; ++i) wrong += gradient[i] != 1.5f;
+    for (std::int64_t i = 0; i < kElements; ++i) wrong += gradient[static_cast<std::size_t>(i)] != 1.5f;
     EXPECT_EQ(wrong, 0);
     world.leave();
   });

@@ -63,6 +63,18 @@ TEST(RunAsThreads, EndsWaitsOfTheOthers) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
 }
 
+TEST(RunAsThreads, TheBackEndIsSaidWhenAGroupIsMade) {
+  run_as_threads(3, [&](World& world) {
+    for (const auto& [name, backend] : {std::pair{"a", Backend::gloo}, std::pair{"b", Backend::memory}}) {
+      const auto group = world.make_group(name, backend);
+      core::Tensor sum = core::Tensor::full({2}, world.rank() + 1);
+      group->all_reduce(sum)->wait();
+      EXPECT_EQ(sum.to_vector<float>(), (std::vector<float>{6, 6}));
+    }
+    TANDEM_EXPECT_ERROR(world.make_group("c", Backend::mpi), "group c: MPI's ranks are processes");
+  });
+}
+
 TEST(RunAsThreads, OfNoRanks) {
   TANDEM_EXPECT_ERROR(run_as_threads(0, [](World&) {}), "0 ranks");
 }

@@ -15,7 +15,9 @@ namespace tandem::testing {
 class GoldenFile {
  public:
   explicit GoldenFile(const std::string& name)
-      : name_(name), tensors_(core::load_safetensors(std::string(TANDEM_TEST_DATA) + "/" + name)) {}
+      : name_(name), tensors_(core::load_safetensors(std::string(TANDEM_TEST_DATA) + "/" + name)) {
+    for (auto& [key, tensor] : tensors_) tensor = tensor.to(core::default_device());
+  }
 
   bool has(const std::string& key) const { return tensors_.count(key) != 0; }
   const core::Tensor& operator[](const std::string& key) {

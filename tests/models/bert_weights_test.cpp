@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tandem/models/bert_heads.h"
+#include "tests/elements.h"
 #include "tests/errors.h"
 
 namespace tandem::models {
@@ -62,7 +63,7 @@ TEST_F(BertWeights, SecondNamesMustMeanTheSame) {
   file.emplace_back("cls.predictions.decoder.bias", core::find(own, "cls.predictions.bias", "test"));
   EXPECT_EQ(with_names_of(model_, file).size(), own.size());
 
-  file[file.size() - 2].second.mutable_data<float>()[3] += 1;
+  testing::add_to_element(file[file.size() - 2].second, 3, 1.0F);
   EXPECT_EQ(
       error_of([&] { with_names_of(model_, file); }),
       "cls.predictions.decoder.weight has other values than bert.embeddings.word_embeddings.weight: a decoder that "

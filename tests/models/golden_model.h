@@ -17,10 +17,9 @@ namespace tandem::testing {
 /// Source of the hash: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014 (SplitMix64's
 /// finaliser).
 inline core::Tensor formula(const std::string& name, const core::Shape& shape, double offset = 0, double scale = 1) {
-  core::Tensor result = core::Tensor::empty(shape, {.dtype = core::DType::float64});
-  auto* values = result.mutable_data<double>();
+  std::vector<double> values(static_cast<std::size_t>(core::numel(shape)));
   const std::uint64_t seed = core::fnv1a(name);
-  for (std::int64_t i = 0; i < result.numel(); ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
     std::uint64_t bits = static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15u + seed;
     bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
     bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
@@ -28,7 +27,7 @@ inline core::Tensor formula(const std::string& name, const core::Shape& shape, d
     const double uniform = static_cast<double>(bits >> 11) * 0x1p-52 - 1;
     values[i] = static_cast<double>(static_cast<float>(offset + scale * uniform));
   }
-  return result;
+  return core::Tensor::from(values, shape);
 }
 
 inline double norm(const std::vector<double>& values) {

@@ -7,6 +7,7 @@
 #include "tandem/models/bert_heads.h"
 #include "tandem/models/model_zoo.h"
 #include "tandem/nn/loss.h"
+#include "tests/elements.h"
 #include "tests/models/golden_model.h"
 
 namespace tandem::models {
@@ -26,10 +27,10 @@ struct Step {
 template <class Loss>
 Step step(nn::Module& model, Loss&& loss) {
   Step step;
-  const auto statistics = [] { return core::allocator(core::kCpu).statistics(); };
+  const auto statistics = [] { return core::allocator(core::default_device()).statistics(); };
   model.zero_grad();
   const std::size_t before = statistics().in_use;
-  core::allocator(core::kCpu).reset_peak();
+  core::allocator(core::default_device()).reset_peak();
   const Variable root = loss();
   step.saved = statistics().in_use - before;
   root.backward();
@@ -50,7 +51,7 @@ void expect_same_from_less(const Step& lean, const Step& usual, std::size_t less
   for (std::size_t i = 0; i < lean.values.size(); ++i) {
     const Tensor &a = lean.values[i], &b = usual.values[i];
     ASSERT_TRUE(a.is_contiguous() && b.is_contiguous());
-    EXPECT_EQ(std::memcmp(a.raw_data(), b.raw_data(), a.bytes()), 0) << "value " << i << " " << a.shape().str();
+    EXPECT_TRUE(testing::has_bytes_of(a, b)) << "value " << i << " " << a.shape().str();
   }
   EXPECT_EQ(usual.saved - lean.saved, less);
   EXPECT_LT(lean.peak, usual.peak);

@@ -9,6 +9,7 @@
 #include "tandem/models/model_zoo.h"
 #include "tandem/nn/loss.h"
 #include "tandem/optim/sgd.h"
+#include "tests/elements.h"
 #include "tests/errors.h"
 #include "tests/golden/golden_file.h"
 #include "tests/models/golden_model.h"
@@ -151,9 +152,10 @@ Tensor golden_weight(const std::string& name, const core::Shape& shape, bool off
   if (name.ends_with("weight")) return off_kinks ? formula(name, shape, 0.3, 0.03) : formula(name, shape, 1, 0.3);
   if (name == "fc.bias" || !off_kinks) return formula(name, shape, 0, 0.2);
   Tensor bias = formula(name, shape, 0, 0.05);
-  auto* values = bias.mutable_data<double>();
-  for (std::int64_t i = 0; i < bias.numel(); ++i)
-    values[i] = static_cast<double>(static_cast<float>(values[i] + (i % 3 == 0 ? -1 : 1)));
+  testing::change<double>(bias, [&](double* values) {
+    for (std::int64_t i = 0; i < bias.numel(); ++i)
+      values[i] = static_cast<double>(static_cast<float>(values[i] + (i % 3 == 0 ? -1 : 1)));
+  });
   return bias;
 }
 

@@ -210,7 +210,7 @@ TEST(BatchNorm2d, OneValuePerChannelIsAnErrorButForPartialBatches) {
 TEST(BatchNorm2d, ReluKeepsNothingForBackwardBesideTheInput) {
   BatchNorm2d layer(64);
   const Variable x(uniform({4, 64, 16, 16}), true);
-  const auto in_use = [] { return core::allocator(core::kCpu).statistics().in_use; };
+  const auto in_use = [] { return core::allocator(core::default_device()).statistics().in_use; };
   const std::size_t before = in_use();
   const Variable loss = autograd::sum(layer.forward_relu(x));
   EXPECT_LT(in_use() - before, x.data().bytes() / 8);
@@ -223,7 +223,7 @@ TEST(BatchNorm2d, RecomputeKeepsNothingButTheInput) {
   core::Generator random(1);
   Conv2d next(64, 4, 1, random);
   const Variable x(uniform({4, 64, 16, 16}).contiguous(core::MemoryFormat::channels_last), true);
-  const auto in_use = [] { return core::allocator(core::kCpu).statistics().in_use; };
+  const auto in_use = [] { return core::allocator(core::default_device()).statistics().in_use; };
   for (const bool training : {true, false})
     for (const bool relu : {true, false}) {
       const auto held = [&](bool recompute) {

@@ -33,7 +33,7 @@ TEST_F(TrainRanks, mpi_trains_as_one_process) {
 // Without mpirun each process is alone for MPI, and would train for itself.
 TEST_F(TrainRanks, mpi_without_mpirun_is_refused_on_all_ranks) {
   const std::string cause =
-      "group world: MPI started 1 process, the run has 2: start the ranks with mpirun or srun (mpirun -n 2 train "
+      "group gradients: MPI started 1 process, the run has 2: start the ranks with mpirun or srun (mpirun -n 2 train "
       "--backend mpi ...), not with launch or by hand; or choose --backend gloo";
   const Outcome outcome = shell(std::string(kOpenMpi) + "'" TANDEM_LAUNCH "' -n 2 -- '" TANDEM_TRAIN "' " + kTiny +
                                 "--backend mpi --save-weights w");

@@ -171,6 +171,10 @@ TEST_F(TrainText, a_run_goes_on_with_the_same_data_and_model_only) {
   turned.replace(line, 26, "the 2 mat sat on the 8 cat");
   write("turned.txt", turned);
   expect_failure(goes_on("--model-config small.json --data text:turned.txt --seq-length 12"), 1, "training data ");
+  std::string cut = corpus();  // the same tokens, one sentence more
+  cut[line + 9] = '\n';
+  write("cut.txt", cut);
+  expect_failure(goes_on("--model-config small.json --data text:cut.txt --seq-length 12"), 1, "training data ");
   expect_failure(goes_on("--model-config small.json --data text:corpus.txt --seq-length 11"), 1,
                  "comes from a run with ");
   expect_failure(goes_on("--model-config heads.json --data text:corpus.txt --seq-length 12"), 1,

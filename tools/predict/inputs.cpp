@@ -96,7 +96,7 @@ Inputs open_images(const Options& options) {
 
 std::string read_text(const std::string& input) {
   if (input != "-") return core::read_text_file(input);
-  return data::without_byte_order_mark({std::istreambuf_iterator<char>(std::cin), {}});
+  return core::without_byte_order_mark({std::istreambuf_iterator<char>(std::cin), {}});
 }
 
 Inputs open_lines(const Options& options, bool classifies) {

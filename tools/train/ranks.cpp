@@ -24,9 +24,7 @@ distributed::RankSettings rank_settings(const Settings& settings) {
                                    .interface = settings.interface};
   options.timeout = timeout_of(settings);
   try {
-    distributed::RankSettings resolved = distributed::resolve_rank(options);
-    if (settings.backend == "mpi") resolved.backend = distributed::Backend::mpi;
-    return resolved;
+    return distributed::resolve_rank(options);
   } catch (const core::Error& error) {
     throw UsageError(error.what());
   }
@@ -34,24 +32,30 @@ distributed::RankSettings rank_settings(const Settings& settings) {
 
 using Group = std::shared_ptr<distributed::ProcessGroup>;
 
+// Metrics and agreements are a few numbers on the host, whatever carries the gradients.
+constexpr distributed::Backend kControlBackend = distributed::Backend::gloo;
+
 Group checked(const Settings& settings, Group group) {
   return settings.check_collectives ? distributed::make_checked_group(std::move(group)) : group;
 }
 
-// DistributedDataParallel duplicates what it is given, so one group is given as it is, and several are made for it.
+// DistributedDataParallel duplicates what it is given: the group of metrics and agreements will do, if it uses the same
+// back end.
 Group make_gradients(const Settings& settings, distributed::World& world, const Group& group) {
   const auto count = static_cast<std::size_t>(settings.round_robin_groups);
-  if (count == 1) return group;
+  const auto backend = settings.backend == "mpi" ? distributed::Backend::mpi : distributed::Backend::gloo;
+  if (count == 1 && backend == kControlBackend) return group;
+  if (count == 1) return checked(settings, world.make_group("gradients", backend));
   std::vector<Group> in_turn;
   for (std::size_t i = 0; i < count; ++i)
-    in_turn.push_back(world.make_group(distributed::round_robin_name("gradients", i, count)));
+    in_turn.push_back(world.make_group(distributed::round_robin_name("gradients", i, count), backend));
   return checked(settings, distributed::make_round_robin_group("gradients", std::move(in_turn)));
 }
 
 // Before groups are made, since settings decide which.
 Group make_group(const Settings& settings, distributed::World& world) {
   distributed::verify_agreement(world, "the ranks' settings", settings_of_run(settings), timeout_of(settings));
-  return checked(settings, world.make_group("world"));
+  return checked(settings, world.make_group("world", kControlBackend));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ compute_t<T> sum_of(const T* from, std::int64_t n) {
 // Mean of one window for `count` adjacent values; `x` points to place (0, 0) of the plane. Rows are summed one by one,
 // then together.
 template <bool full, class T>
-void window_mean(const PoolWindows& windows, const PoolSpan& rows, const PoolSpan& columns, std::int64_t inner,
+void window_mean(const WindowTable& windows, const PoolSpan& rows, const PoolSpan& columns, std::int64_t inner,
                  const T* x, std::int64_t given, T* output) {
   using Sum = compute_t<T>;
   const std::int64_t count = full ? kPoolBlock : given;
@@ -43,7 +43,8 @@ void window_mean(const PoolWindows& windows, const PoolSpan& rows, const PoolSpa
 }  // namespace
 
 template <>
-void avg_pool2d<DeviceType::cpu>(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output) {
+void avg_pool2d<DeviceType::cpu>(const Tensor& x, const PoolWindows& pooling, MemoryFormat format, Tensor& output) {
+  const WindowTable windows(pooling);
   const Planes planes = planes_of(x.shape(), format);
   const std::int64_t oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   visit_floating("avg_pool2d", x.dtype(), [&]<class T>() {
@@ -70,8 +71,9 @@ void avg_pool2d<DeviceType::cpu>(const Tensor& x, const PoolWindows& windows, Me
 }
 
 template <>
-void avg_pool2d_backward<DeviceType::cpu>(const Tensor& dy, const PoolWindows& windows, MemoryFormat format,
+void avg_pool2d_backward<DeviceType::cpu>(const Tensor& dy, const PoolWindows& pooling, MemoryFormat format,
                                           Tensor& dx) {
+  const WindowTable windows(pooling);
   const Planes planes = planes_of(dx.shape(), format);
   const std::int64_t oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   visit_floating("avg_pool2d_backward", dy.dtype(), [&]<class T>() {
@@ -84,7 +86,7 @@ void avg_pool2d_backward<DeviceType::cpu>(const Tensor& dy, const PoolWindows& w
     const auto give = [&](std::int64_t plane, std::int64_t i, std::int64_t j) {
       return from + ((plane * oh + i) * ow + j) * planes.inner;
     };
-    if (windows.disjoint()) {
+    if (pooling.disjoint()) {
       scatter_disjoint(planes, windows, dx.mutable_data<T>(),
                        [&](T* to, std::int64_t plane, std::int64_t i, std::int64_t j, std::int64_t, std::int64_t) {
                          const Sum share = share_of(i, j);

@@ -22,7 +22,7 @@ struct Memory {
 // dz of a value, or of a vector of them; `y` is read where the mask is made of it.
 template <Mask mask, class T, class X, class C, class Index>
 [[gnu::always_inline]] inline X masked(X dy, X x, const T* y, Index i, C mean, C scale, C shift) {
-  if constexpr (mask == Mask::from_input) return normalized(x, mean, scale, shift) > X{} ? dy : X{};
+  if constexpr (mask == Mask::from_input) return normalized(x, mean, scale, shift) > kRoundsToZero<T> + X{} ? dy : X{};
   if constexpr (mask == Mask::from_output) return at(y, i) > X{} ? dy : X{};
   return dy;
 }

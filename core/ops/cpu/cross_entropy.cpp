@@ -148,11 +148,16 @@ void backward_plane(const Constants<compute_t<T>>& k, std::int64_t first, std::i
   });
 }
 
+// Of the sum of losses.
+double divisor(const CrossEntropyOptions& options, const CrossEntropyResult& result) {
+  return options.reduction == Reduction::mean ? *result.total_weight.data<double>() : 1;
+}
+
 }  // namespace
 
 template <>
 void cross_entropy_total_weight<DeviceType::cpu>(const Tensor& target, std::int64_t classes,
-                                                 const CrossEntropyOptions& options, double& total_weight) {
+                                                 const CrossEntropyOptions& options, Tensor& total_weight) {
   const std::int64_t n = target.numel();
   const std::int64_t* labels = target.data<std::int64_t>();
   const auto sum = [&](auto weight) {
@@ -167,19 +172,19 @@ void cross_entropy_total_weight<DeviceType::cpu>(const Tensor& target, std::int6
     return total;
   };
   if (!options.class_weights.defined()) {
-    total_weight = sum([](std::int64_t) { return 1.; });
+    *total_weight.mutable_data<double>() = sum([](std::int64_t) { return 1.; });
     return;
   }
   visit_floating("cross_entropy", options.class_weights.dtype(), [&]<class W>() {
     const W* weights = options.class_weights.data<W>();
-    total_weight =
+    *total_weight.mutable_data<double>() =
         sum([weights](std::int64_t c) { return static_cast<double>(static_cast<compute_t<W>>(weights[c])); });
   });
 }
 
 template <>
 void cross_entropy<DeviceType::cpu>(const Tensor& logits, const Tensor& target, const CrossEntropyLayout& layout,
-                                    const CrossEntropyOptions& options, double divisor, CrossEntropyResult& result) {
+                                    const CrossEntropyOptions& options, CrossEntropyResult& result) {
   const std::int64_t positions = layout.outer * layout.inner, plane = layout.classes * layout.inner;
   const std::int64_t chunk_size = std::max<std::int64_t>(1, kChunkLogits / std::max<std::int64_t>(1, layout.classes));
   const std::int64_t chunks = (positions + chunk_size - 1) / chunk_size;
@@ -221,7 +226,7 @@ void cross_entropy<DeviceType::cpu>(const Tensor& logits, const Tensor& target, 
     if (each) return;
     double total = 0;
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) total += sums[chunk];
-    losses[0] = static_cast<C>(total / divisor);
+    losses[0] = static_cast<C>(total / divisor(options, result));
   });
 }
 
@@ -229,7 +234,7 @@ template <>
 void cross_entropy_backward<DeviceType::cpu>(const Tensor& dloss, const Tensor& logits,
                                              const CrossEntropyResult& forward, const Tensor& target,
                                              const CrossEntropyLayout& layout, const CrossEntropyOptions& options,
-                                             double divisor, Tensor& dlogits) {
+                                             Tensor& dlogits) {
   visit_floating("cross_entropy_backward", logits.dtype(), [&]<class T>() {
     using C = compute_t<T>;
     const Constants<C> k(target, layout.classes, options);
@@ -237,7 +242,7 @@ void cross_entropy_backward<DeviceType::cpu>(const Tensor& dloss, const Tensor& 
     const T* x = logits.data<T>();
     T* out = dlogits.mutable_data<T>();
     const bool each = options.reduction == Reduction::none;
-    const C inverse = static_cast<C>(1 / divisor);
+    const C inverse = static_cast<C>(1 / divisor(options, forward));
     const auto g = [&](std::int64_t p) { return gradient[each ? p : 0] * inverse; };
     const std::int64_t size = layout.classes * layout.inner;
     parallel_for(layout.outer, std::max<std::int64_t>(1, kGrain / 8 / size), [&](std::int64_t begin, std::int64_t end) {

@@ -18,7 +18,7 @@ using BitsOf = std::conditional_t<std::is_same_v<T, bfloat16>, std::uint16_t, T>
 
 // Maximum of one window for `count` adjacent values, from `x` on, which points to place (0, 0) of the plane.
 template <bool full, class T, class Index>
-void window_maximum(const PoolWindows& windows, const PoolSpan& rows, const PoolSpan& columns, std::int64_t inner,
+void window_maximum(const WindowTable& windows, const PoolSpan& rows, const PoolSpan& columns, std::int64_t inner,
                     std::int64_t pitch, const T* x, std::int64_t given, T* output, Index* indices) {
   using Sum = compute_t<T>;
   const std::int64_t count = full ? kPoolBlock : given;
@@ -51,9 +51,10 @@ void visit_index(DType dtype, F&& f) {
 }
 
 template <class T, class Index>
-void forward(const Tensor& x, const PoolWindows& windows, MemoryFormat format, Tensor& output, Tensor& indices) {
+void forward(const Tensor& x, const PoolWindows& pooling, MemoryFormat format, Tensor& output, Tensor& indices) {
+  const WindowTable windows(pooling);
   const Planes planes = planes_of(x.shape(), format);
-  const std::int64_t pitch = windows.widest(), oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
+  const std::int64_t pitch = pooling.widest(), oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   const T* from = x.data<T>();
   T* to = output.mutable_data<T>();
   Index* places = indices.mutable_data<Index>();
@@ -69,10 +70,11 @@ void forward(const Tensor& x, const PoolWindows& windows, MemoryFormat format, T
 }
 
 template <class T, class Index>
-void backward(const Tensor& dy, const Tensor& indices, const PoolWindows& windows, MemoryFormat format, Tensor& dx) {
+void backward(const Tensor& dy, const Tensor& indices, const PoolWindows& pooling, MemoryFormat format, Tensor& dx) {
+  const WindowTable windows(pooling);
   using Sum = compute_t<T>;
   const Planes planes = planes_of(dx.shape(), format);
-  const std::int64_t pitch = windows.widest(), oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
+  const std::int64_t pitch = pooling.widest(), oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   const T* from = dy.data<T>();
   const Index* places = indices.data<Index>();
   // What of window (i, j)'s gradient goes to place (h, w): everything where the index names it, else nothing.
@@ -80,7 +82,7 @@ void backward(const Tensor& dy, const Tensor& indices, const PoolWindows& window
     return static_cast<Index>((h - windows.rows[static_cast<std::size_t>(i)].begin) * pitch + w -
                               windows.columns[static_cast<std::size_t>(j)].begin);
   };
-  if (windows.disjoint()) {
+  if (pooling.disjoint()) {
     using Bits = BitsOf<T>;
     scatter_disjoint(planes, windows, static_cast<Bits*>(dx.mutable_raw_data()),
                      [&](Bits* to, std::int64_t plane, std::int64_t i, std::int64_t j, std::int64_t h, std::int64_t w) {

@@ -22,6 +22,26 @@ inline Planes planes_of(const Shape& shape, MemoryFormat format) {
   return format == MemoryFormat::channels_last ? Planes{n, c} : Planes{n * c, 1};
 }
 
+/// All windows, looked up by number.
+struct WindowTable {
+  explicit WindowTable(const PoolWindows& windows)
+      : rows(spans_of(windows.rows)),
+        columns(spans_of(windows.columns)),
+        height(windows.rows.size),
+        width(windows.columns.size) {}
+
+  std::vector<PoolSpan> rows, columns;
+  std::int64_t height, width;  // of the input
+
+ private:
+  static std::vector<PoolSpan> spans_of(const PoolAxis& axis) {
+    std::vector<PoolSpan> spans;
+    spans.reserve(static_cast<std::size_t>(axis.count));
+    for (std::int64_t i = 0; i < axis.count; ++i) spans.push_back(axis.span(i));
+    return spans;
+  }
+};
+
 /// Values handled together: their running results stay in registers.
 inline constexpr std::int64_t kPoolBlock = 32;
 
@@ -36,7 +56,7 @@ void for_each_block(std::int64_t inner, F&& f) {
 
 /// Calls f(plane, i, j) for every output place, in parallel over rows of the output; `work` values are read per place.
 template <class F>
-void for_each_window(const Planes& planes, const PoolWindows& windows, F&& f) {
+void for_each_window(const Planes& planes, const WindowTable& windows, F&& f) {
   const std::int64_t oh = std::ssize(windows.rows), ow = std::ssize(windows.columns);
   const std::int64_t row_values = planes.inner * windows.height * windows.width / oh + 1;
   parallel_for(planes.outer * oh, std::max<std::int64_t>(1, 32768 / row_values),
@@ -49,7 +69,7 @@ void for_each_window(const Planes& planes, const PoolWindows& windows, F&& f) {
 /// A gradient of disjoint windows, each element of dx written once, in memory order: give(to, plane, i, j, h, w) writes
 /// the `inner` values at input place (h, w) of window (i, j); places that no window sees become zero.
 template <class T, class Give>
-void scatter_disjoint(const Planes& planes, const PoolWindows& windows, T* dx, Give&& give) {
+void scatter_disjoint(const Planes& planes, const WindowTable& windows, T* dx, Give&& give) {
   const std::int64_t oh = std::ssize(windows.rows), row_values = windows.width * planes.inner;
   const auto zero = [&](T* row, std::int64_t from, std::int64_t to) {
     if (from < to) std::fill(row + from * planes.inner, row + to * planes.inner, T{});
@@ -80,7 +100,7 @@ void scatter_disjoint(const Planes& planes, const PoolWindows& windows, T* dx, G
 /// A gradient of overlapping windows, summed plane by plane: add(to, plane, i, j, h, w) adds to the `inner` sums at
 /// place (h, w).
 template <class T, class Add>
-void scatter_overlapping(const Planes& planes, const PoolWindows& windows, T* dx, Add&& add) {
+void scatter_overlapping(const Planes& planes, const WindowTable& windows, T* dx, Add&& add) {
   using Sum = compute_t<T>;
   const std::int64_t image = windows.height * windows.width * planes.inner;
   parallel_for(planes.outer, std::max<std::int64_t>(1, 32768 / image), [&](std::int64_t begin, std::int64_t end) {

@@ -1,6 +1,7 @@
 #include "tools/train/tasks/data_source.h"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "tandem/core/fnv1a.h"
@@ -71,10 +72,15 @@ auto naming_data(const Settings& settings, Open&& open) {
 
 std::string hexadecimal(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
 
-// Every token, in its order.
+template <class T>
+std::string_view bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+// Every token in its order, and where sentences end: samples are made of both.
 std::string hash_corpus(const data::MaskedLmDataset& text) {
-  const std::vector<std::int32_t>& tokens = text.corpus().tokens;
-  return hexadecimal(core::fnv1a({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(tokens[0])}));
+  const data::TokenCorpus& corpus = text.corpus();
+  return hexadecimal(core::fnv1a(bytes_of(corpus.sentence_ends), core::fnv1a(bytes_of(corpus.tokens))));
 }
 
 DataSource open_text(const Settings& settings, const data::TextCorpus& corpus) {

@@ -18,7 +18,8 @@ struct DataSource {
   bool shuffle = true;                        ///< the training samples, anew each epoch
   std::vector<std::string> class_names = {};  ///< by number; empty if nobody has said
   std::vector<std::string> notes = {};        ///< what a user may not expect: a line each
-  /// Hashes of all that samples are made of: names and sizes of image files, tokens; empty of other data.
+  /// Hashes of all that samples are made of: names and sizes of image files, tokens and ends of sentences; empty
+  /// for other data.
   std::string train_contents = {}, test_contents = {};
   std::optional<data::TokenizerFile> tokenizer = {};  ///< of text that was tokenized here
   std::optional<double> unigram_entropy = {};         ///< of its training part, nats: the loss of who knows no context
