@@ -102,7 +102,7 @@ void Bert::check(const BertInput& input) const {
 Variable Bert::embed(const BertInput& input) {
   const Tensor types = input.token_type_ids.defined() ? input.token_type_ids : Tensor::zeros_like(input.input_ids);
   const Variable words = word_.forward(input.input_ids);
-  const Variable sum = words + position_.forward(Tensor::arange(input.input_ids.size(1)));
+  const Variable sum = words + position_.forward(Tensor::arange(input.input_ids.size(1)).to(input.input_ids.device()));
   const Variable x = norm_.forward(sum + token_type_.forward(types));
   return dropout_.forward(input.dtype ? cast(x, *input.dtype) : x);
 }
