@@ -36,12 +36,6 @@ void check_reduction(Kind kind, const Tensor& tensor, const ReduceOptions& optio
     core::fail("{}: a scale of {} needs floating numbers, got {}", name(kind), options.scale, core::name(dtype));
 }
 
-// Its address on its device.
-const std::byte* begin_of(const Tensor& tensor) {
-  return static_cast<const std::byte*>(tensor.storage()->data()) +
-         tensor.offset() * static_cast<std::int64_t>(core::item_size(tensor.dtype()));
-}
-
 // `whole` is `part` with W in front.
 void check_stacked(Kind kind, const Tensor& part, const char* part_name, const Tensor& whole, const char* whole_name,
                    int size) {
@@ -54,14 +48,15 @@ void check_stacked(Kind kind, const Tensor& part, const char* part_name, const T
   if (!fits)
     core::fail("{}: the {} must be the {}'s {} {} with {} in front, got {} {}", name(kind), whole_name, part_name,
                core::name(part.dtype()), part.shape().str(), size, core::name(whole.dtype()), whole.shape().str());
-  const std::byte *part_begin = begin_of(part), *whole_begin = begin_of(whole);
+  const std::byte *part_begin = first_byte(part), *whole_begin = first_byte(whole);
   if (part_begin < whole_begin + whole.bytes() && whole_begin < part_begin + part.bytes())
     core::fail("{}: {} and {} share memory", name(kind), part_name, whole_name);
 }
 
 }  // namespace
 
-ProcessGroup::ProcessGroup(std::string name, int rank, int size) : name_(std::move(name)), rank_(rank), size_(size) {
+ProcessGroup::ProcessGroup(std::string name, int rank, int size, core::Device device)
+    : name_(std::move(name)), rank_(rank), size_(size), device_(device) {
   if (size < 1 || rank < 0 || rank >= size) core::fail("group {}: no rank {} in a group of {}", name_, rank, size);
 }
 
@@ -142,6 +137,12 @@ const char* name(Collective::Kind kind) {
     case Kind::recv: return "recv";
   }
   return "?";
+}
+
+std::byte* first_byte(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.storage()->data() == nullptr) return nullptr;
+  return static_cast<std::byte*>(tensor.storage()->data()) +
+         tensor.offset() * static_cast<std::int64_t>(core::item_size(tensor.dtype()));
 }
 
 }  // namespace tandem::distributed

@@ -48,7 +48,7 @@ struct ReduceOptions {
 class ProcessGroup {
  public:
   /// `name` for messages: "gradients".
-  ProcessGroup(std::string name, int rank, int size);
+  ProcessGroup(std::string name, int rank, int size, core::Device device = core::kCpu);
   /// Collectives that have not ended fail.
   virtual ~ProcessGroup() = default;
   ProcessGroup(const ProcessGroup&) = delete;
@@ -60,7 +60,7 @@ class ProcessGroup {
 
   /// Where the tensors lie that it sends as they are. What lies elsewhere is copied there, and results are copied back
   /// by Work::wait().
-  virtual core::Device device() const { return core::kCpu; }
+  core::Device device() const { return device_; }
 
   // Each throws Error at once if a tensor is undefined, not dense, or does not fit. A tensor that is written is taken
   // as a handle of its own; one that is only read, by const reference.
@@ -96,10 +96,14 @@ class ProcessGroup {
   std::string name_;
   int rank_;
   int size_;
+  core::Device device_;
   std::map<std::string, int> names_given_;
 };
 
 /// "all_reduce".
 const char* name(Collective::Kind kind);
+
+/// The first byte of a tensor in its device's addresses; null if it is undefined or has no elements.
+std::byte* first_byte(const Tensor& tensor);
 
 }  // namespace tandem::distributed

@@ -59,7 +59,7 @@ std::int64_t fingerprint(const std::string& text) { return std::bit_cast<std::in
 class CheckedGroup final : public ProcessGroup {
  public:
   explicit CheckedGroup(std::shared_ptr<ProcessGroup> inner)
-      : ProcessGroup(inner->name(), inner->rank(), inner->size()), groups_{.inner = std::move(inner)} {
+      : ProcessGroup(inner->name(), inner->rank(), inner->size(), inner->device()), groups_{.inner = std::move(inner)} {
     if (size() == 1) return;
     groups_.comparisons = groups_.inner->duplicate(groups_.inner->next_name("check"));
     awaiting_ = std::make_unique<Lane<Running>>([this](Running& running) { await(running); });

@@ -37,11 +37,10 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
 
 Job::Job(Collective issued) : collective(std::move(issued)) {
   const bool is_only_read = collective.kind == Kind::send || collective.kind == Kind::all_gather;
-  Tensor& tensor = collective.tensor;
-  const void* memory = !tensor.defined() ? nullptr : is_only_read ? tensor.raw_data() : tensor.mutable_raw_data();
-  data = static_cast<std::byte*>(const_cast<void*>(memory));
-  Tensor& target = collective.output;
-  if (target.defined()) output = static_cast<std::byte*>(target.mutable_raw_data());
+  data = first_byte(collective.tensor);
+  output = first_byte(collective.output);
+  if (data != nullptr && !is_only_read) collective.tensor.storage()->bump_version();
+  if (output != nullptr) collective.output.storage()->bump_version();
 }
 
 void run_alone(const Job& job) {

@@ -11,8 +11,9 @@
 
 namespace tandem::distributed {
 
-/// A collective and where its numbers lie. The memory is looked up when it is issued, since that counts as a change of
-/// a tensor that will be written, and belongs to the issuing thread.
+/// A collective that has been issued, and where its numbers lie, in the addresses of its tensors' device. Issuing
+/// counts as a change of what will be written: later, on the group's thread, the change would come behind the issuing
+/// thread's back.
 struct Job {
   explicit Job(Collective issued);
 

@@ -19,7 +19,8 @@ using Kind = Collective::Kind;
 class RoundRobinGroup final : public ProcessGroup {
  public:
   RoundRobinGroup(const std::string& name, std::vector<std::shared_ptr<ProcessGroup>> groups)
-      : ProcessGroup(name, groups.front()->rank(), groups.front()->size()), groups_(std::move(groups)) {
+      : ProcessGroup(name, groups.front()->rank(), groups.front()->size(), groups.front()->device()),
+        groups_(std::move(groups)) {
     for (std::size_t i = 0; size() > 1 && i < groups_.size(); ++i)
       lookouts_.push_back(std::make_unique<Lane<WorkPtr>>([this, i](const WorkPtr& work) { await(i, *work); }));
   }
