@@ -20,8 +20,13 @@ struct Batch {
   core::Tensor token_type_ids;  ///< [N, S]: 0 in a pair's first sentence, 1 in its second
   core::Tensor next_sentence;   ///< [N]: 0 where the second follows the first in the text, 1 where it does not;
                                 ///< undefined without pairs
+  /// [P]: where a token is to be predicted, as places in the flattened [N, S], in increasing order; and the targets
+  /// there. Undefined unless `target` is [N, S]. Dataset::read() finds them, so that nobody else scans the targets.
+  core::Tensor predicted_positions = {}, predicted_targets = {};
 
   std::int64_t rows() const { return input.size(0); }
+  /// The same batch with all of its tensors there.
+  Batch to(core::Device device) const;
 };
 
 /// The target at a place where nothing is to be predicted: what cross-entropies ignore.

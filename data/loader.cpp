@@ -86,6 +86,7 @@ std::int64_t Loader::window_size(const SamplerPosition& position) const {
 }
 
 bool Loader::push(const std::stop_token& stop, Item item) {
+  item.batch = item.batch.to(options_.device);
   std::unique_lock lock(mutex_);
   const auto room = [this] { return static_cast<std::int64_t>(queue_.size()) < options_.prefetch; };
   if (!changed_.wait(lock, stop, room) || stop.stop_requested()) return false;

@@ -29,7 +29,9 @@ struct LoaderOptions {
   std::int64_t accumulation_steps = 1;  ///< micro-steps of a window: K
   std::int64_t prefetch = 3;            ///< batches that may wait in the queue
   int threads = 1;                      ///< that read one batch; no number of them changes what is read
-  /// What Window::items adds up; none: nothing. Called on the loader's thread. A window of more than `prefetch`
+  core::Device device = core::kCpu;     ///< to which the loader's thread copies each batch before it is handed out
+  /// What Window::items adds up; none: nothing. Called on the loader's
+  /// thread, with the batch on the CPU. A window of more than `prefetch`
   /// micro-steps is then read twice, first to be counted.
   std::function<std::vector<double>(const Batch&)> items = {};
 };

@@ -229,6 +229,24 @@ TEST(Loader, WhatIsLeftOfAWindowIsDropped) {
   EXPECT_EQ(error_of([&] { second->micro_batches.next(); }), "loader: the window has no more batches");
 }
 
+TEST(Loader, BatchesAreHandedOutOnTheirDevice) {
+  const auto numbers = std::make_shared<Numbers>(6);
+  const auto first_target = [](const Batch& batch) { return std::vector{static_cast<double>(targets(batch)[0])}; };
+  Loader loader(numbers, Sampler({.samples = 6, .batch_size = 3}), {.device = core::kGuarded, .items = first_target});
+  loader.begin_epoch({});
+  std::int64_t first = 0;
+  while (const auto window = loader.next_window()) {
+    EXPECT_EQ(window->items, std::vector{static_cast<double>(first)});
+    for (const Batch& batch : window->micro_batches) {
+      EXPECT_EQ(batch.input.device(), core::kGuarded);
+      EXPECT_EQ(targets(batch), (std::vector<std::int64_t>{first, first + 1, first + 2}));
+      EXPECT_FALSE(batch.predicted_positions.defined()) << "these are classes";
+    }
+    first += 3;
+  }
+  EXPECT_EQ(first, 6);
+}
+
 TEST(Loader, AnEmptyDataSetHasNoWindows) {
   Loader loader(std::make_shared<Numbers>(0), Sampler({.samples = 0}));
   loader.begin_epoch({});

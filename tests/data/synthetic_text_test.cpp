@@ -66,6 +66,25 @@ TEST(SyntheticText, ASampleIsAFunctionOfSeedAndNumber) {
   EXPECT_EQ(a.read({}).input.shape(), (core::Shape{0, 128}));
 }
 
+TEST(SyntheticText, BatchesSayWhichPositionsArePredicted) {
+  const SyntheticText text({.size = 8, .seq_length = 24, .vocabulary_size = 50});
+  const Batch batch = text.read(std::vector<std::int64_t>{3, 0, 5});
+  const auto all = batch.target.to_vector<std::int64_t>();
+  const auto positions = batch.predicted_positions.to_vector<std::int64_t>(),
+             targets = batch.predicted_targets.to_vector<std::int64_t>();
+  ASSERT_EQ(positions.size(), targets.size());
+  EXPECT_GT(positions.size(), 0u);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] == kNotPredicted) continue;
+    ASSERT_LT(next, positions.size());
+    EXPECT_EQ(positions[next], static_cast<std::int64_t>(i));
+    EXPECT_EQ(targets[next], all[i]);
+    ++next;
+  }
+  EXPECT_EQ(next, positions.size());
+}
+
 TEST(SyntheticText, WrongOptions) {
   EXPECT_EQ(error_of([] { SyntheticText({.size = -1}); }),
             "synthetic text: -1 samples from number 0 on, needed numbers from 0 to 2^32 - 1");

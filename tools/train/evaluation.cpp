@@ -29,7 +29,8 @@ class Sums {
  public:
   explicit Sums(std::size_t terms)
       : terms_(terms),
-        values_(core::Tensor::zeros({static_cast<std::int64_t>(2 * terms + 2)}, {.dtype = core::DType::float64})) {}
+        values_(core::Tensor::zeros({static_cast<std::int64_t>(2 * terms + 2)},
+                                    {.dtype = core::DType::float64, .device = core::kCpu})) {}
 
   void add(const BatchEvaluation& batch) {
     for (std::size_t t = 0; t < terms_; ++t) {
@@ -67,7 +68,7 @@ void place(const BatchEvaluation& batch, std::int64_t samples, std::int64_t begi
       core::Shape shape = values.shape();
       shape[0] = samples;
       const core::DType dtype = values.dtype() == core::DType::bfloat16 ? core::DType::float32 : values.dtype();
-      outputs.emplace_back(name, core::Tensor::zeros(shape, {.dtype = dtype}));
+      outputs.emplace_back(name, core::Tensor::zeros(shape, {.dtype = dtype, .device = core::kCpu}));
     }
     outputs[i].second.slice(0, begin + ranks.rank(), begin + rows, ranks.size()).copy_from(values);
   }
@@ -98,7 +99,8 @@ std::optional<Evaluation> evaluate(const Settings& settings, Ranks& ranks, Task&
                                .batch_size = settings.batch_size,
                                .rank = ranks.rank(),
                                .world_size = ranks.size()});
-  data::Loader loader(dataset, sampler, {.threads = static_cast<int>(settings.data_threads)});
+  data::Loader loader(dataset, sampler,
+                      {.threads = static_cast<int>(settings.data_threads), .device = core::default_device()});
   loader.begin_epoch({});
 
   Sums sums(task.terms().size());

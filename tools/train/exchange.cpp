@@ -5,13 +5,14 @@
 
 namespace tandem::train {
 
-void Exchange::begin(const UpdateReport& report) {
+void Exchange::begin(std::span<const core::Tensor> terms) {
   std::vector<double> mine;
-  for (const auto& [name, value] : report.terms) mine.push_back(value);
+  for (const core::Tensor& term : terms) mine.push_back(term.item());
   mine.push_back(static_cast<double>(stop_.received()));
   width_ = mine.size();
-  values_ = core::Tensor::empty({group_.size(), static_cast<std::int64_t>(width_)}, {.dtype = core::DType::float64});
-  work_ = group_.all_gather(core::Tensor::from(mine), values_, "loss");
+  values_ = core::Tensor::empty({group_.size(), static_cast<std::int64_t>(width_)},
+                                {.dtype = core::DType::float64, .device = core::kCpu});
+  work_ = group_.all_gather(core::Tensor::from(mine, core::kCpu), values_, "loss");
 }
 
 void Exchange::end(UpdateReport& report) {

@@ -1,6 +1,8 @@
 // What ranks tell each other in each update: the loss, and whether one of them was asked to stop.
 #pragma once
 
+#include <span>
+
 #include "tandem/core/tensor.h"
 #include "tandem/distributed/process_group.h"
 #include "tools/train/report/update_report.h"
@@ -12,8 +14,9 @@ class Exchange {
  public:
   Exchange(distributed::ProcessGroup& group, const StopSignal& stop) : group_(group), stop_(stop) {}
 
-  /// Collective, once this rank's share of each of the loss's terms is known: on its way while backward computes.
-  void begin(const UpdateReport& report);
+  /// Collective: this rank's share of each of the loss's terms, scalars on the device that computed them. They are read
+  /// here, and on their way while backward computes.
+  void begin(std::span<const core::Tensor> terms);
   /// Sets the report's terms to those of all ranks, added up in the same order on all of them, and `loss` to their sum.
   void end(UpdateReport& report);
   /// The signal that some rank got, else 0. After end().

@@ -71,7 +71,7 @@ void Ranks::verify(const std::string& what, const std::vector<std::string>& line
 }
 
 int Ranks::any_signal(int mine) {
-  core::Tensor signal = core::Tensor::from(std::vector{std::int64_t{mine}});
+  core::Tensor signal = core::Tensor::from(std::vector{std::int64_t{mine}}, core::kCpu);
   group_->all_reduce(signal, {.op = distributed::ReduceOp::max, .label = "signals"})->wait();
   return static_cast<int>(signal.item());
 }

@@ -58,7 +58,7 @@ void save_gradients(const std::string& path, const nn::Module& model) {
 
 // What rank 0's metrics say, for all ranks to do the same: its files may be the only ones.
 std::int64_t evaluated_step(Ranks& ranks, const Metrics& metrics) {
-  core::Tensor step = core::Tensor::from(std::vector{metrics.evaluated_step()});
+  core::Tensor step = core::Tensor::from(std::vector{metrics.evaluated_step()}, core::kCpu);
   ranks.group()->broadcast(step, 0, "step that was evaluated")->wait();
   return step.to_vector<std::int64_t>().front();
 }
@@ -175,6 +175,7 @@ constexpr std::chrono::milliseconds kGrace{3000};
 }  // namespace
 
 RunEnd run(const Settings& settings, StopSignal& stop, const RunHooks& hooks) {
+  core::set_default_device(core::parse_device(settings.device));
   Ranks ranks(settings);
   const ForcedEnd forced_end(ranks.world().watch(), kGrace);
   return telling_others(ranks, [&] { return run_rank(settings, ranks, stop, hooks); });

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "tandem/autograd/engine.h"
+#include "tandem/core/ops/binary.h"
+#include "tandem/core/ops/unary.h"
 #include "tandem/core/recorder.h"
 #include "tandem/distributed/error.h"
 #include "tandem/nn/batch_norm2d.h"
@@ -80,6 +82,7 @@ Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data,
       loader_(data.train, sampler_,
               {.accumulation_steps = settings.accumulation_steps,
                .threads = static_cast<int>(settings.data_threads),
+               .device = core::default_device(),
                .items = item_counter(*state.task)}) {
   if (settings.profile_out) profile_.emplace(*settings.profile_out, ranks.rank(), ranks.size(), stop);
 }
@@ -115,15 +118,19 @@ void Trainer::run_epoch() {
 void Trainer::update(const data::Window& window, UpdateReport& report) {
   ranks_.world().watch().note_step(report.step);
   report.rows = window.rows;
-  for (const std::string& name : state_.task->terms()) report.terms.emplace_back(name, 0.0);
+  std::vector<core::Tensor> terms;  // this rank's share of the loss; it stays on the device until it is exchanged
+  for (const std::string& name : state_.task->terms()) {
+    report.terms.emplace_back(name, 0.0);
+    terms.push_back(core::Tensor::zeros({}, {.dtype = core::DType::float64}));
+  }
   state_.optimizer->zero_grad();
   Exchange exchange(*ranks_.group(), stop_);
   ItemCount items(*state_.task, window, *ranks_.group());
   for (std::int64_t m = 0; m + 1 < window.micro_batches.size(); ++m) {
     const auto local_only = ddp_.no_sync();
-    forward_backward(window, m, items, exchange, report);
+    forward_backward(window, m, items, terms, exchange, report);
   }
-  forward_backward(window, window.micro_batches.size() - 1, items, exchange, report);
+  forward_backward(window, window.micro_batches.size() - 1, items, terms, exchange, report);
   exchange.end(report);
   stopped_by_ = exchange.stopped_by();
   check_finite("loss", report.loss, report);
@@ -139,7 +146,7 @@ void Trainer::update(const data::Window& window, UpdateReport& report) {
 }
 
 void Trainer::forward_backward(const data::Window& window, std::int64_t micro_step, ItemCount& items,
-                               Exchange& exchange, UpdateReport& report) {
+                               std::vector<core::Tensor>& terms, Exchange& exchange, UpdateReport& report) {
   data::Batch batch;
   {
     const Phase phase("data", report.data_ms);
@@ -157,12 +164,12 @@ void Trainer::forward_backward(const data::Window& window, std::int64_t micro_st
     if (batch.rows() < settings_.batch_size) partial.emplace();
     const std::vector<nn::Variable> sums = ddp_.forward([&] { return state_.task->loss_sums(batch); });
     for (std::size_t t = 0; t < sums.size(); ++t) {
-      report.terms[t].second += items.share(t) * sums[t].data().item();
+      core::accumulate(terms[t], core::mul_scalar(sums[t].data().to(core::DType::float64), items.share(t)));
       const nn::Variable scaled = sums[t] * (ranks_.size() * items.share(t));
       loss = loss.defined() ? loss + scaled : scaled;
     }
   }
-  if (micro_step + 1 == window.micro_batches.size()) exchange.begin(report);
+  if (micro_step + 1 == window.micro_batches.size()) exchange.begin(terms);
   if (!items.has_any()) return;
   const Phase phase("backward", report.backward_ms);
   loss.backward();

@@ -51,8 +51,8 @@ class Trainer {
   void evaluate_if_due();
   void keep_in_spite_of_failure();
   void update(const data::Window& window, UpdateReport& report);
-  void forward_backward(const data::Window& window, std::int64_t micro_step, ItemCount& items, Exchange& exchange,
-                        UpdateReport& report);
+  void forward_backward(const data::Window& window, std::int64_t micro_step, ItemCount& items,
+                        std::vector<core::Tensor>& terms, Exchange& exchange, UpdateReport& report);
   void step(UpdateReport& report);
   void after_update(const UpdateReport& report);
 

@@ -111,7 +111,7 @@ std::string checksum(const Checkpoint& checkpoint) {
   for (const auto& [key, value] : checkpoint.metadata)
     if (key != kChecksum) crc = add(add(crc, key), value);
   for (const auto& [name, tensor] : checkpoint.tensors) {
-    const Tensor dense = tensor.contiguous();
+    const Tensor dense = tensor.to(core::kCpu).contiguous();
     crc = add(add(add(crc, name), core::name(tensor.dtype())), tensor.shape().str());
     crc = add(crc, dense.raw_data(), dense.bytes());
   }

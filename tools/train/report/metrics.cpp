@@ -26,7 +26,7 @@ double unix_time() {
 std::string weights_hash(const nn::Module& model) {
   std::uint64_t hash = core::fnv1a("");
   for (const nn::Variable& parameter : model.parameters()) {
-    const core::Tensor dense = parameter.data().contiguous();
+    const core::Tensor dense = parameter.data().to(core::kCpu).contiguous();
     hash = core::fnv1a({static_cast<const char*>(dense.raw_data()), dense.bytes()}, hash);
   }
   return fmt::format("{:016x}", hash);

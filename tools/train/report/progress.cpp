@@ -66,10 +66,10 @@ std::string Progress::text(const UpdateReport& report, Clock::time_point now) co
 }
 
 void Progress::evaluation(std::int64_t epoch, std::int64_t step, const Evaluation& result) {
-  if (!result.has_items)
-    return line(fmt::format("epoch {}, step {}: the test data have nothing to predict", epoch, step));
-  line(fmt::format("epoch {}, step {}: test loss {:.4f}, accuracy {:.2f} %, after {}", epoch, step, result.loss,
-                   result.accuracy * 100, format_duration(Seconds(Clock::now() - start_).count())));
+  const std::string when = step > 0 ? fmt::format("epoch {}, step {}: ", epoch, step) : "";  // else it only evaluates
+  if (!result.has_items) return line(when + "the test data have nothing to predict");
+  line(when + fmt::format("test loss {:.4f}, accuracy {:.2f} %, after {}", result.loss, result.accuracy * 100,
+                          format_duration(Seconds(Clock::now() - start_).count())));
 }
 
 void Progress::line(const std::string& text) {

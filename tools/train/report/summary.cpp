@@ -58,7 +58,8 @@ nn::Variable forward(const DataSource& data, Task& task, std::int64_t rows) {
   for (std::int64_t row = 0; row < rows; ++row) indices.push_back(row % data.train->size());
   task.model().train();
   nn::Variable loss;
-  for (const nn::Variable& sum : task.loss_sums(data.train->read(indices))) loss = loss.defined() ? loss + sum : sum;
+  const data::Batch batch = data.train->read(indices).to(core::default_device());
+  for (const nn::Variable& sum : task.loss_sums(batch)) loss = loss.defined() ? loss + sum : sum;
   return loss;
 }
 

@@ -286,7 +286,8 @@ void add_optimization(Table& table, Settings& s) {
 
 void add_computation(Table& table, Settings& s) {
   table.group("Computation");
-  table.row("device", s.device, one_of({"cpu"}), "Where it is computed [cpu]");
+  table.row("device", s.device, one_of({"cpu", "guarded"}),
+            "Where it is computed; guarded is for tests: memory that only kernels may touch [cpu]");
   table.row("precision", s.precision, one_of({"fp32", "bf16", "fp64"}),
             "Of all arithmetic [fp32]; bf16: of activations and products, weights stay fp32");
   table

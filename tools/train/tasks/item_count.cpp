@@ -11,10 +11,10 @@ std::function<std::vector<double>(const data::Batch&)> item_counter(const Task& 
 
 ItemCount::ItemCount(const Task& task, const data::Window& window, distributed::ProcessGroup& group) {
   if (task.items_are_rows()) {
-    total_ = core::Tensor::from(std::vector{static_cast<double>(window.rows)});
+    total_ = core::Tensor::from(std::vector{static_cast<double>(window.rows)}, core::kCpu);
     return;
   }
-  total_ = core::Tensor::from(window.items);
+  total_ = core::Tensor::from(window.items, core::kCpu);
   work_ = group.all_reduce(total_, {.label = "items"});
 }
 

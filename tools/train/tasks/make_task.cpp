@@ -46,7 +46,9 @@ void check_fits(const Settings& settings, Task& task, const data::LabelledDatase
   core::Shape output;
   try {
     const std::int64_t first = 0;
-    output = task.evaluate(images.read({&first, 1}), /*with_outputs=*/true).outputs.front().second.shape();
+    output = task.evaluate(images.read({&first, 1}).to(core::default_device()), /*with_outputs=*/true)
+                 .outputs.front()
+                 .second.shape();
   } catch (const core::Error& error) {
     fail("--model {} does not take --data {}, samples of shape {}: {}", settings.model, *settings.data,
          images.sample_shape().str(), error.what());

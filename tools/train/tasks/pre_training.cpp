@@ -1,18 +1,9 @@
 #include "tools/train/tasks/pre_training.h"
 
-#include <algorithm>
-
 #include "tandem/nn/loss.h"
 
 namespace tandem::train {
 namespace {
-
-bool is_predicted(std::int64_t label) { return label != data::kNotPredicted; }
-
-double count_predicted(const core::Tensor& labels) {
-  const auto* first = labels.data<std::int64_t>();
-  return static_cast<double>(std::count_if(first, first + labels.numel(), is_predicted));
-}
 
 nn::CrossEntropyOptions summed(double label_smoothing) {
   nn::CrossEntropyOptions options;
@@ -40,23 +31,15 @@ PreTraining::PreTraining(std::shared_ptr<models::BertForPreTraining> model, core
 }
 
 std::vector<double> PreTraining::items(const data::Batch& batch) const {
-  std::vector<double> items{count_predicted(batch.target)};
+  std::vector<double> items{static_cast<double>(batch.predicted_positions.numel())};
   if (model_->has_next_sentence()) items.push_back(static_cast<double>(batch.rows()));
   return items;
 }
 
 PreTraining::Forward PreTraining::forward(const data::Batch& batch) const {
-  const core::Tensor labels = batch.target.reshape({-1});
-  if (predict_all_) return {.output = model_->forward(bert_input(batch, activations_)), .targets = labels};
-  std::vector<std::int64_t> positions, targets;
-  const auto* label = labels.data<std::int64_t>();
-  for (std::int64_t i = 0; i < labels.numel(); ++i) {
-    if (!is_predicted(label[i])) continue;
-    positions.push_back(i);
-    targets.push_back(label[i]);
-  }
-  return {.output = model_->forward(bert_input(batch, activations_), core::Tensor::from(positions)),
-          .targets = core::Tensor::from(targets)};
+  const models::BertInput input = bert_input(batch, activations_);
+  if (predict_all_) return {.output = model_->forward(input), .targets = batch.target.reshape({-1})};
+  return {.output = model_->forward(input, batch.predicted_positions), .targets = batch.predicted_targets};
 }
 
 std::vector<nn::Variable> PreTraining::sums(const Forward& forward, const data::Batch& batch,
