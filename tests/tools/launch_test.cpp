@@ -133,9 +133,9 @@ TEST_F(LaunchTest, wrong_usage_is_exit_2_and_one_line) {
       {{"-n", "2"}, "no program: it stands after --"},
       {{"-n", "2", "--"}, "no program"},
       {{"-n", "2", "/bin/true"}, "unexpected '/bin/true': the program stands after --"},
-      {{"-n", "0", "--", "/bin/true"}, "-n '0': allowed is a whole number from 1"},
-      {{"-n", "two", "--", "/bin/true"}, "-n 'two': allowed is a whole number"},
-      {{"-n", "2", "--grace-s", "-1", "--", "/bin/true"}, "--grace-s '-1': allowed are seconds"},
+      {{"-n", "0", "--", "/bin/true"}, "-n '0': must be a whole number from 1"},
+      {{"-n", "two", "--", "/bin/true"}, "-n 'two': must be a whole number"},
+      {{"-n", "2", "--grace-s", "-1", "--", "/bin/true"}, "--grace-s '-1': must be seconds"},
       {{"-n", "2", "--gracs", "1", "--", "/bin/true"}, "unknown flag --gracs"},
       {{"-n", "2", "--", "no-such-program"}, "program no-such-program: not found in PATH"},
       {{"-n", "2", "--", "/no/such/program"}, "program /no/such/program: not found"},
@@ -144,7 +144,7 @@ TEST_F(LaunchTest, wrong_usage_is_exit_2_and_one_line) {
       {{"-n", "2", "--nnodes", "2", "--", "/bin/true"}, "--nnodes 2 needs --master-addr"},
       {{"-n", "2", "--nnodes", "2", "--master-addr", "h", "--", "/bin/true"}, "--nnodes 2 needs --node-rank"},
       {{"-n", "2", "--nnodes", "2", "--master-addr", "h", "--node-rank", "2", "--", "/bin/true"},
-       "--node-rank '2': allowed is a whole number from 0 to 1"},
+       "--node-rank '2': must be a whole number from 0 to 1"},
       {{"-n", "2", "--nnodes", "2", "--master-addr", "h", "--node-rank", "0", "--max-restarts", "1", "--", "/bin/true"},
        "--max-restarts 1: with --nnodes 2 it cannot be"}};
   for (const auto& [arguments, cause] : cases) {

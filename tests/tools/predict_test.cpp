@@ -239,8 +239,8 @@ TEST_F(PredictTest, a_text_of_its_own_for_the_evaluation) {
 TEST_F(PredictTest, WrongUsage) {
   write("w", "");
   expect_error("x", 2, "one of --from and --weights is needed: a run folder of train, or a file of weights");
-  expect_error("x --weights w -o o.txt", 2, "-o 'o.txt': allowed is a file that ends with .csv or .safetensors");
-  expect_error("x --weights w --top 0", 2, "--top '0': allowed is a whole number, at least 1");
+  expect_error("x --weights w -o o.txt", 2, "-o 'o.txt': must be a file whose name ends with .csv or .safetensors");
+  expect_error("x --weights w --top 0", 2, "--top '0': must be a whole number >= 1");
   expect_error("x --from none", 2, "--from none: is no run folder of train, it has no config.json");
   expect_error("--weights w", 2, "INPUT is required (see --help)");
   expect_error("--weights w x -o none/o.csv", 1, "none/o.csv: cannot be created: No such file or directory");

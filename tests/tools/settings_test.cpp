@@ -94,16 +94,16 @@ TEST(Settings, bad_values_name_flag_value_and_what_is_allowed) {
   expect_usage_error({"--progress", "yes"}, {"--progress", "'yes'", "auto, plain, terminal, none"});
   for (const char* value : {"0", "-1", "64x", "6.5", "", "99999999999999999999"})
     expect_usage_error({"--batch-size", value},
-                       {"--batch-size", std::string("'") + value + "'", "a whole number, at least 1"});
+                       {"--batch-size", std::string("'") + value + "'", "a whole number >= 1"});
   for (const char* value : {"nan", "inf", "-0.1", "1e999", "fast"})
-    expect_usage_error({"--lr", value}, {"--lr", std::string("'") + value + "'", "a number, at least 0"});
+    expect_usage_error({"--lr", value}, {"--lr", std::string("'") + value + "'", "a number >= 0"});
   expect_usage_error({"--threads", "5000000000"}, {"--threads", "from 1 to 1024"});
   expect_usage_error({"--dropout", "1.5"}, {"--dropout", "'1.5'", "from 0 to 1"});
   expect_usage_error({"--momentum", "1"}, {"--momentum", "'1'", "from 0 to below 1"});
-  expect_usage_error({"--clip-grad-norm", "0"}, {"--clip-grad-norm", "'0'", "above 0"});
+  expect_usage_error({"--clip-grad-norm", "0"}, {"--clip-grad-norm", "'0'", "a number > 0"});
   expect_usage_error({"--decay", "none"}, {"--decay", "'none'", "one of all, matrices"});
   expect_usage_error({"--nesterov=maybe"}, {"nesterov"});
-  expect_usage_error({"--seed"}, {"--seed needs a value", "a whole number, at least 0"});
+  expect_usage_error({"--seed"}, {"--seed needs a value", "a whole number >= 0"});
   expect_usage_error({"--synthetic-samples", "9223372036854775807"}, {"--synthetic-samples", "to 2147483648"});
 }
 
@@ -159,7 +159,7 @@ TEST(Settings, config_errors_name_file_key_and_what_is_allowed) {
   expect_config_error(R"({"batchsize": 16})", {"unknown key \"batchsize\"", "did you mean --batch-size"});
   expect_config_error(R"({"batch_size": 16})", {"unknown key \"batch_size\"", "--batch-size"});
   expect_config_error(R"({"config": "other.json"})", {"unknown key \"config\""});
-  expect_config_error(R"({"batch-size": "16"})", {"\"batch-size\"", "\"16\"", "a whole number, at least 1"});
+  expect_config_error(R"({"batch-size": "16"})", {"\"batch-size\"", "\"16\"", "a whole number >= 1"});
   expect_config_error(R"({"batch-size": 16.5})", {"16.5", "a whole number"});
   expect_config_error(R"({"batch-size": null})", {"null", "a whole number"});
   expect_config_error(R"({"lr": [1]})", {"\"lr\"", "[1]", "a number"});
@@ -175,7 +175,7 @@ TEST(Settings, config_errors_name_file_key_and_what_is_allowed) {
   expect_config_error(R"({"out": "a\u0000b"})", {"\"out\"", "a folder"});
   expect_config_error("{\"lr\": " + std::string(100000, '[') + std::string(100000, ']') + "}",
                       {"nested more than 8 deep"});
-  expect_config_error("{\"lr\": \"" + std::string(100000, 'x') + "\"}", {"xxx...\", allowed is a number"});
+  expect_config_error("{\"lr\": \"" + std::string(100000, 'x') + "\"}", {"xxx...\", must be a number"});
   expect_usage_error({"--config", "/nowhere/config.json"}, {"--config", "/nowhere/config.json"});
 }
 
@@ -188,7 +188,7 @@ TEST(Settings, errors_of_a_run_name_the_flag_that_asks_for_it) {
   };
   EXPECT_EQ(error(R"({"batchsize": 16})"),
             "--from " + file + ": unknown key \"batchsize\"; did you mean --batch-size?");
-  EXPECT_EQ(error(R"({"lr": -1})"), "--from " + file + ": \"lr\" is -1, allowed is a number, at least 0");
+  EXPECT_EQ(error(R"({"lr": -1})"), "--from " + file + ": \"lr\" is -1, must be a number >= 0");
   EXPECT_EQ(error("lr: 1"), "--from " + file + ": not valid JSON at byte 1");
   EXPECT_EQ(error("[]"), "--from " + file + ": needs an object, {\"batch-size\": 64, ...}");
   EXPECT_EQ(error(R"({"lr": 1, "lr": 2})"), "--from " + file + ": the key \"lr\" appears twice");
@@ -198,7 +198,7 @@ TEST(Settings, errors_of_a_run_name_the_flag_that_asks_for_it) {
 // A path may be any bytes; other text that ends up in files may not, and is refused before there is something to lose.
 TEST(Settings, text_that_is_no_utf8_is_refused_or_kept) {
   expect_usage_error({"--freeze", "conv1\xff"},
-                     {"--freeze", "allowed is names of parameters or modules, in UTF-8, with commas between"});
+                     {"--freeze", "must be names of parameters or modules, in UTF-8, with commas between"});
   Settings settings;
   int kept = 0;
   for (const Setting& setting : setting_table(settings)) {

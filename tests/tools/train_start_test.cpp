@@ -22,10 +22,10 @@ TEST_F(TrainTest, help_groups_all_flags) {
 
 TEST_F(TrainTest, wrong_usage_is_exit_2) {
   expect_failure(tiny("--out run --batchsize 4"), 2, "unknown flag --batchsize; did you mean --batch-size?");
-  expect_failure(tiny("--out run --model vgg"), 2, "--model 'vgg': allowed is one of mlp, mlp-large, convnet");
+  expect_failure(tiny("--out run --model vgg"), 2, "--model 'vgg': must be one of mlp, mlp-large, convnet");
   expect_failure(tiny("--out run --optimizer sdg"), 2,
-                 "--optimizer 'sdg': allowed is one of sgd, adam, adamw, lars, lamb");
-  expect_failure(tiny("--out run --lr fast"), 2, "--lr 'fast': allowed is a number");
+                 "--optimizer 'sdg': must be one of sgd, adam, adamw, lars, lamb");
+  expect_failure(tiny("--out run --lr fast"), 2, "--lr 'fast': must be a number");
   expect_failure(tiny("--out run --config missing.json"), 2, "missing.json");
   write("broken.json", "{\"lr\": ");
   expect_failure(tiny("--out run --config broken.json"), 2, "broken.json: not valid JSON");

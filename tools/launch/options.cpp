@@ -38,21 +38,23 @@ void add_flags(CLI::App& app, Texts& texts) {
         ->type_name(type)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   };
-  add("Ranks", "-n", texts.ranks, "NUMBER", "ranks that are started here");
-  add("Ranks", "--log-dir", texts.log_dir, "PATH", "folder for each rank's output, without prefix: rank0.log, ...");
+  add("Ranks", "-n", texts.ranks, "NUMBER", "ranks to start on this machine");
+  add("Ranks", "--log-dir", texts.log_dir, "PATH",
+      "folder for the output of each rank, without prefix: rank0.log, ...");
   add("Failures", "--grace-s", texts.grace_s, "NUMBER",
-      "when a rank has failed, seconds that the others get to end by themselves; default 5");
+      "seconds that the other ranks get to end by themselves after one has failed; default 5");
   add("Failures", "--max-restarts", texts.max_restarts, "NUMBER",
-      "after a failure start all ranks again, so many times; train resumes from its newest checkpoint; default 0");
+      "number of times that all ranks are started again after a failure; train resumes from its newest checkpoint; "
+      "default 0");
   add("Signals", "--stop-timeout-s", texts.stop_timeout_s, "NUMBER",
-      "when a signal was passed on, seconds without progress (steps, collectives; computing, if a rank reports "
-      "neither) after which ranks are killed; "
-      "default 300");
-  add("Several nodes", "--nnodes", texts.nodes, "NUMBER", "launchers, each on a machine of its own; default 1");
-  add("Several nodes", "--node-rank", texts.node_rank, "NUMBER", "which of them this one is, from 0");
-  add("Several nodes", "--master-addr", texts.master_addr, "HOST", "of node 0, where its launcher serves the store");
+      "after a signal was passed on, seconds without progress until ranks are killed (progress is a step or a "
+      "collective; for a rank that reports neither, CPU time); default 300");
+  add("Several nodes", "--nnodes", texts.nodes, "NUMBER",
+      "number of launchers, each on a machine of its own; default 1");
+  add("Several nodes", "--node-rank", texts.node_rank, "NUMBER", "number of this launcher, from 0");
+  add("Several nodes", "--master-addr", texts.master_addr, "HOST", "host of node 0, whose launcher serves the store");
   add("Several nodes", "--master-port", texts.master_port, "NUMBER",
-      "of the store; default 29500, on one machine one that is free");
+      "port of the store; default 29500, on one machine any free port");
 }
 
 int whole_number(const char* flag, const std::optional<std::string>& text, int least, int most, int otherwise) {
@@ -61,7 +63,7 @@ int whole_number(const char* flag, const std::optional<std::string>& text, int l
   const char* end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, number);
   if (error != std::errc() || stop != end || number < least || number > most)
-    fail_usage("{} '{}': allowed is a whole number from {} to {}", flag, *text, least, most);
+    fail_usage("{} '{}': must be a whole number from {} to {}", flag, *text, least, most);
   return number;
 }
 
@@ -70,7 +72,7 @@ double seconds(const char* flag, const std::optional<std::string>& text, double 
   char* stop = nullptr;
   const double number = std::strtod(text->c_str(), &stop);
   if (text->empty() || *stop != '\0' || !std::isfinite(number) || number < 0 || number > kMaxGrace)
-    fail_usage("{} '{}': allowed are seconds from 0 to {}", flag, *text, kMaxGrace);
+    fail_usage("{} '{}': must be seconds from 0 to {}", flag, *text, kMaxGrace);
   return number;
 }
 
@@ -83,7 +85,7 @@ void read_flags(const Texts& texts, Options& options) {
   options.stop_timeout_s = seconds("--stop-timeout-s", texts.stop_timeout_s, options.stop_timeout_s);
   options.log_dir = texts.log_dir;
   options.master_addr = texts.master_addr;
-  if (options.master_addr && options.master_addr->empty()) fail_usage("--master-addr '': allowed is a host");
+  if (options.master_addr && options.master_addr->empty()) fail_usage("--master-addr '': must be a host");
   if (texts.master_port)
     options.master_port = static_cast<std::uint16_t>(whole_number("--master-port", texts.master_port, 1, 65535, 0));
   if (options.nodes > 1) {

@@ -36,9 +36,9 @@ void take_from_folder(const std::string& folder, train::Settings& s) {
 void check(const Options& options) {
   if (options.from.has_value() == options.weights.has_value())
     fail_usage("one of --from and --weights is needed: a run folder of train, or a file of weights");
-  if (options.top < 1) fail_usage("--top '{}': allowed is a whole number, at least 1", options.top);
+  if (options.top < 1) fail_usage("--top '{}': must be a whole number >= 1", options.top);
   if (options.output && !options.output->ends_with(".csv") && !options.output->ends_with(".safetensors"))
-    fail_usage("-o '{}': allowed is a file that ends with .csv or .safetensors", *options.output);
+    fail_usage("-o '{}': must be a file whose name ends with .csv or .safetensors", *options.output);
 }
 
 }  // namespace
@@ -49,15 +49,16 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   std::erase_if(table, [](const train::Setting& setting) { return !is_taken(setting); });
   CLI::App app(kDescription, "predict");
   app.add_option("INPUT", options.inputs,
-                 "images or folders of them; of a BERT files of text, a sample a line, which is one segment, not a "
-                 "pair (-: what is piped in)")
+                 "images or folders of images; for a BERT, text files with one sample per line (- reads stdin), each "
+                 "one segment, not a pair")
       ->required();
-  app.add_option("--from", options.from, "the run: the folder that train's --out made");
+  app.add_option("--from", options.from, "run folder that train --out made");
   app.add_option("--weights", options.weights,
-                 "without a run: weights that --save-weights wrote, with --model; or a folder as Hugging Face's");
+                 "instead of --from: a file that train --save-weights wrote, with --model; or a folder in the format "
+                 "of Hugging Face");
   app.add_option("-o,--output", options.output,
                  "F.csv, or F.safetensors: logits, probabilities, names [CSV to standard output]");
-  app.add_option("--top", options.top, "the most probable classes, or words, of each [1]");
+  app.add_option("--top", options.top, "number of most probable classes, or words, to print per input [1]");
   app.add_flag("--truncate", options.truncate, "cut lines that are too long for the model");
   std::vector<std::pair<train::Setting*, CLI::Option*>> flags;
   for (train::Setting& setting : table) {
@@ -79,7 +80,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   for (const auto& [setting, option] : flags) {
     if (option->count() == 0) continue;
     const auto text = option->as<std::string>();
-    if (!setting->read(text)) fail_usage("--{} '{}': allowed is {}", setting->name, text, setting->allowed);
+    if (!setting->read(text)) fail_usage("--{} '{}': must be {}", setting->name, text, setting->allowed);
   }
   return options;
 }

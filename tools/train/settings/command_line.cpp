@@ -15,13 +15,37 @@ namespace tandem::train {
 namespace {
 
 constexpr const char* kDescription =
-    "Trains a network: one rank of a run. Alone, or with others under launch, torchrun, mpirun, srun, or by hand.\n"
-    "A step is one update, computed from accumulation-steps micro-steps of batch-size samples on each rank.\n"
-    "INT, TERM, HUP, USR1 and USR2 stop all ranks after the same update, with a checkpoint if the run keeps any; a "
-    "later\n"
-    "second one ends at once.\n"
-    "Exit codes: 0 done, 1 failed (the last line on stderr says why), 2 wrong usage, 3 another rank failed, 128 + N "
-    "ended by signal N.";
+    "Trains a network, or evaluates one. A process is one rank of a run: alone, or with other ranks that launch,\n"
+    "torchrun, mpirun, srun or a person starts.\n"
+    "A step is one update. It is computed from --accumulation-steps micro-steps, each of --batch-size samples per "
+    "rank.\n"
+    "The signals INT, TERM, HUP, USR1 and USR2 stop all ranks after the same update, with a checkpoint if the run "
+    "keeps\n"
+    "checkpoints; a later second signal ends them at once.\n"
+    "Exit codes: 0 done, 1 failed (the last line on stderr says why), 2 wrong usage, 3 another rank failed,\n"
+    "128 + N ended by signal N. Defaults stand in brackets.";
+
+constexpr std::size_t kNameColumns = 34, kColumns = 120;
+
+// "Model to train [convnet]" and "one of mlp, ..." make "Model to train; one of mlp, ... [convnet]".
+std::string describe(const Setting& setting) {
+  if (!setting.allowed.starts_with("one of")) return setting.help;
+  std::string text = setting.help;
+  const std::size_t end = text.ends_with(']') ? text.rfind(" [") : text.size();
+  return text.insert(end, "; " + setting.allowed);
+}
+
+// In lines that fit beside the names.
+std::string wrapped(std::string text) {
+  for (std::size_t line = 0; text.size() - line > kColumns - kNameColumns;) {
+    const std::size_t space = text.rfind(' ', line + kColumns - kNameColumns);
+    if (space == text.npos || space <= line) break;
+    text[space] = '\n';
+    line = space + 1;
+  }
+  return text;
+}
+
 struct Flag {
   Setting* setting;
   CLI::Option* option;
@@ -35,7 +59,7 @@ std::vector<Flag> add_flags(CLI::App& app, std::vector<Setting>& table) {
     const std::string& allowed = setting.allowed;
     if (!setting.is_switch)
       option->type_name(allowed.starts_with("a f") ? "PATH" : allowed.starts_with("a ") ? "NUMBER" : "NAME");
-    option->description(setting.help + (allowed.starts_with("one of") ? "; " + allowed : ""));
+    option->description(wrapped(describe(setting)));
     option->group(setting.group);
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     flags.push_back({&setting, option});
@@ -110,7 +134,7 @@ void read_settings(const ConfigFile& file, const nlohmann::json& config, std::ve
     const auto setting = std::find_if(table.begin(), table.end(), [&](const Setting& s) { return s.name == key; });
     if (setting == table.end() || key == "config")
       file.fail("unknown key {}{}", core::quoted_name(key), suggestion(table, key));
-    if (!setting->read_json(value)) file.fail("\"{}\" is {}, allowed is {}", key, shown(value), setting->allowed);
+    if (!setting->read_json(value)) file.fail("\"{}\" is {}, must be {}", key, shown(value), setting->allowed);
   }
 }
 
@@ -182,7 +206,7 @@ void read_flags(const std::vector<Flag>& flags) {
   for (const auto& [setting, option] : flags) {
     if (option->count() == 0) continue;
     const auto text = option->as<std::string>();
-    if (!setting->read(text)) fail_usage("--{} '{}': allowed is {}", setting->name, text, setting->allowed);
+    if (!setting->read(text)) fail_usage("--{} '{}': must be {}", setting->name, text, setting->allowed);
   }
 }
 
@@ -193,7 +217,7 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
   std::vector<Setting> table = setting_table(settings);
   CLI::App app(kDescription, "train");
   app.allow_extras();
-  app.get_formatter()->column_width(34);
+  app.get_formatter()->column_width(kNameColumns);
   app.get_formatter()->label("OPTIONS", "FLAGS");
   const std::vector<Flag> flags = add_flags(app, table);
   try {
@@ -205,7 +229,7 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
     const std::string_view text = error.what();  // begins with the flag
     for (const auto& [setting, option] : flags)
       if (text.starts_with("--" + setting->name + ":"))
-        fail_usage("--{} needs a value: allowed is {}", setting->name, setting->allowed);
+        fail_usage("--{} needs a value: {}", setting->name, setting->allowed);
     fail_usage("{}", text);
   } catch (const CLI::ParseError& error) {
     fail_usage("{}", error.what());

@@ -17,7 +17,7 @@ struct Setting {
   std::string name;  ///< "batch-size": the flag without its dashes
   std::string group;
   std::string help;
-  std::string allowed;          ///< "a whole number, at least 1"
+  std::string allowed;          ///< "a whole number >= 1"
   bool is_switch = false;       ///< given without a value
   bool is_of_one_call = false;  ///< how this call treats what lies there (--overwrite), not a property of the run
   bool is_of_one_rank = false;  ///< may differ between the ranks of a run
