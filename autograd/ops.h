@@ -157,5 +157,8 @@ Variable gather(const Variable& x, int dim, const Tensor& index);
 /// Rows of weight [V, D]: indices.shape + [D]. The row `padding_idx`, if any, gets no gradient.
 Variable embedding(const Variable& weight, const Tensor& indices, std::int64_t padding_idx = -1);
 Variable cat(std::span<const Variable> parts, int dim);
+inline Variable cat(std::initializer_list<Variable> parts, int dim) {
+  return cat(std::span<const Variable>(parts.begin(), parts.size()), dim);
+}
 
 }  // namespace tandem::autograd

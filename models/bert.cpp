@@ -72,10 +72,9 @@ Bert::Bert(const BertConfig& config, Generator& random, bool with_pooler)
   register_module("embeddings.token_type_embeddings", token_type_);
   register_module("embeddings.LayerNorm", norm_);
   register_module("embeddings.dropout", dropout_);
-  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i)
     layers_.push_back(std::make_unique<BertLayer>(config, random));
-    register_module(fmt::format("encoder.layer.{}", i), *layers_.back());
-  }
+  register_modules("encoder.layer", layers_);
   if (!with_pooler) return;
   pooler_ = std::make_unique<nn::Linear>(config.hidden_size, config.hidden_size, random, bert_dense(config));
   register_module("pooler.dense", *pooler_);

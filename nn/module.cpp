@@ -157,15 +157,17 @@ Variable Module::register_parameter(std::string name, Tensor data) {
   return parameter;
 }
 
-void Module::register_buffer(std::string name, Tensor& tensor) {
+Tensor& Module::register_buffer(std::string name, Tensor& tensor) {
   check_new(name);
   buffers_.emplace_back(std::move(name), &tensor);
+  return tensor;
 }
 
-void Module::register_module(std::string name, Module& module) {
+void Module::add_module(std::string name, std::shared_ptr<Module> module) {
   check_new(name);
-  if (&module == this) fail("module: {} would be a part of itself", name);
-  modules_.emplace_back(std::move(name), &module);
+  if (!module) fail("module: {} is a null pointer", name);
+  if (module.get() == this) fail("module: {} would be a part of itself", name);
+  modules_.emplace_back(std::move(name), std::move(module));
 }
 
 }  // namespace tandem::nn

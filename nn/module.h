@@ -16,7 +16,11 @@
 // Members are registered by address, so modules are neither copied nor moved.
 #pragma once
 
+#include <concepts>
+#include <memory>
+#include <ranges>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -95,11 +99,38 @@ class Module {
   void set_random_context(const core::RandomContext& context);
 
  protected:
-  // Each throws where the name is empty or taken: state dicts and files tell members apart by it.
+  // Each throws if the name is empty or taken: state dicts and files tell members apart by it. Each returns what it has
+  // registered.
   Variable register_parameter(std::string name, Tensor data);
   /// `tensor` must be a member of this object.
-  void register_buffer(std::string name, Tensor& tensor);
-  void register_module(std::string name, Module& module);
+  Tensor& register_buffer(std::string name, Tensor& tensor);
+  /// `module` must be a member of this object.
+  template <std::derived_from<Module> M>
+  M& register_module(std::string name, M& module) {
+    add_module(std::move(name), std::shared_ptr<Module>(std::shared_ptr<void>(), &module));
+    return module;
+  }
+  /// This module keeps the other one alive: fc_ = register_module("fc", std::make_shared<Linear>(...)).
+  template <std::derived_from<Module> M>
+  std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {
+    add_module(std::move(name), module);
+    return module;
+  }
+  /// The modules to which the pointers of a list point, under the names "NAME.0", "NAME.1", ... If the pointers are
+  /// shared, this module keeps the others alive; else the list must be a member of this object.
+  template <std::ranges::forward_range Pointers>
+  Pointers& register_modules(const std::string& name, Pointers& pointers) {
+    std::size_t number = 0;
+    for (const auto& pointer : pointers) {
+      const std::string own_name = name + "." + std::to_string(number++);
+      if constexpr (std::is_convertible_v<decltype(pointer), std::shared_ptr<Module>>) {
+        add_module(own_name, pointer);
+      } else {
+        register_module(own_name, *pointer);
+      }
+    }
+    return pointers;
+  }
 
   /// For modules that draw (Dropout), which are numbered by position in the model.
   virtual bool draws() const { return false; }
@@ -107,12 +138,13 @@ class Module {
 
  private:
   void check_new(const std::string& name) const;
+  void add_module(std::string name, std::shared_ptr<Module> module);
   template <class Visit>
   void visit(const std::string& prefix, Visit&& visit_module);
 
   std::vector<std::pair<std::string, Variable>> parameters_;
   std::vector<std::pair<std::string, Tensor*>> buffers_;
-  std::vector<std::pair<std::string, Module*>> modules_;
+  std::vector<std::pair<std::string, std::shared_ptr<Module>>> modules_;  // members of this object are not owned
   bool training_ = true;
 };
 

@@ -1,6 +1,7 @@
 // Concatenation along an existing dimension.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -13,5 +14,9 @@ namespace tandem::core {
 /// device that copies can do it. Throws where there is no tensor, or where ranks, dtypes or the other sizes differ.
 Tensor cat(std::span<const Tensor> tensors, int dim);
 inline Tensor cat(const std::vector<Tensor>& tensors, int dim) { return cat(std::span<const Tensor>(tensors), dim); }
+/// cat({a, b}, 1)
+inline Tensor cat(std::initializer_list<Tensor> tensors, int dim) {
+  return cat(std::span<const Tensor>(tensors.begin(), tensors.size()), dim);
+}
 
 }  // namespace tandem::core

@@ -110,7 +110,7 @@ void add_cat(Cases& cases) {
   add("layouts", {{{2, 3}, Layout::transposed}, {{2, 3}, Layout::stepped}, {{2, 3}, Layout::sliced}}, 1);
   add("channels_last", {{{2, 3, 4, 5}, Layout::channels_last}, {{2, 2, 4, 5}, Layout::channels_last}}, 1);
   cases.push_back({"cat", "twice_the_same", {{{2, 3}}}, [](const Inputs& in) {
-                     return cat(std::vector<Variable>{in[0], in[0]}, 0);
+                     return cat({in[0], in[0]}, 0);
                    }});
 }
 

@@ -34,6 +34,12 @@ TEST(Cat, JoinsEveryDtypeAndLayout) {
     }
 }
 
+TEST(Cat, TakesABracedList) {
+  const Tensor a = Tensor::from<float>({1, 2}, {2, 1}), b = Tensor::from<float>({3, 4}, {2, 1});
+  EXPECT_EQ(cat({a, b}, 1).to_vector<float>(), (std::vector<float>{1, 3, 2, 4}));
+  EXPECT_EQ(cat({a}, 0).to_vector<float>(), (std::vector<float>{1, 2}));
+}
+
 TEST(Cat, OfOneDimension) {
   EXPECT_EQ(cat({Tensor::from<float>({1, 2}), Tensor::from<float>({}), Tensor::from<float>({3})}, 0).to_vector<float>(),
             (std::vector<float>{1, 2, 3}));

@@ -55,3 +55,16 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work}/outside -G ${genera
   -D TANDEM_INCLUDE_DIR=${prefix}/include -D SNIPPETS=${snippets})
 run(${CMAKE_COMMAND} --build ${work}/outside)
 run(${work}/outside/mine)
+
+# The programs find each other where they are installed.
+run(${prefix}/bin/launch -n 1 -- ${prefix}/bin/train --help)
+
+# A component that does not exist is named, beside those that do.
+file(MAKE_DIRECTORY ${work}/wrong)
+file(WRITE ${work}/wrong/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)\nproject(wrong LANGUAGES C CXX)\nfind_package(Tandem REQUIRED COMPONENTS core vision)\n")
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${work}/wrong -B ${work}/wrong/build -G ${generator} -D CMAKE_PREFIX_PATH=${prefix}
+  -D CMAKE_CXX_COMPILER=${compiler} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+string(REGEX REPLACE "[ \n]+" " " output "${output}")
+if(code EQUAL 0 OR NOT output MATCHES "there is no component vision; the components are [a-z, ]*core")
+  message(FATAL_ERROR "an unknown component is not named: ${output}")
+endif()

@@ -177,6 +177,49 @@ TEST(Module, WithoutASingleInputForwardSaysSo) {
   TANDEM_EXPECT_ERROR(model.forward(Variable()), "forward");
 }
 
+// Registering gives back what was registered, so that a member is made and registered in one line.
+class Stack final : public Module {
+ public:
+  explicit Stack(Generator& random)
+      : first_(register_module("first", std::make_shared<Linear>(4, 3, random))),
+        scale_(register_parameter("scale", Tensor::full({3}, 2))) {
+    for (int i = 0; i < 2; ++i) shared_.push_back(std::make_shared<Linear>(3, 3, random));
+    for (int i = 0; i < 2; ++i) own_.push_back(std::make_unique<Linear>(3, 3, random));
+    register_modules("shared", shared_);
+    register_modules("own", own_);
+    Tensor& seen = register_buffer("seen", seen_);
+    EXPECT_EQ(&seen, &seen_);
+    EXPECT_EQ(&register_module("last", last_), &last_);
+    register_module("kept", std::make_shared<Linear>(1, 1, random));  // by the module alone
+    EXPECT_EQ(error_of([&] { register_module("none", std::shared_ptr<Linear>()); }), "module: none is a null pointer");
+  }
+  Variable forward(const Variable& x) override {
+    Variable y = autograd::mul(first_->forward(x), scale_);
+    for (const auto& layer : shared_) y = layer->forward(y);
+    for (const auto& layer : own_) y = layer->forward(y);
+    return last_.forward(y);
+  }
+
+ private:
+  std::shared_ptr<Linear> first_;
+  Variable scale_;
+  std::vector<std::shared_ptr<Linear>> shared_;
+  std::vector<std::unique_ptr<Linear>> own_;
+  Tensor seen_ = Tensor::zeros({1});
+  ReLU last_;
+};
+
+TEST(Module, RegisteringReturnsWhatWasRegisteredAndTakesLists) {
+  Generator random(1);
+  Stack stack(random);
+  std::vector<std::string> names;
+  for (const auto& [name, variable] : stack.named_parameters()) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"scale", "first.weight", "first.bias", "shared.0.weight", "shared.0.bias",
+                                             "shared.1.weight", "shared.1.bias", "own.0.weight", "own.0.bias",
+                                             "own.1.weight", "own.1.bias", "kept.weight", "kept.bias"}));
+  EXPECT_EQ(stack.forward(Variable(Tensor::zeros({2, 4}))).shape(), (Shape{2, 3}));
+}
+
 TEST(Module, MembersHaveNamesOfTheirOwn) {
   struct Twice : Module {
     explicit Twice(const std::string& second) {
