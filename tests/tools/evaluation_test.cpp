@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tools/train/settings/command_line.h"
+#include "tools/train/settings/narrow_options.h"
 #include "tools/train/training_state.h"
 
 namespace tandem::train {
@@ -19,12 +20,13 @@ Settings settings() {
 // Whenever the wish to stop comes: five batches, and what is asked between two looks at the answer too.
 TEST(Evaluation, is_whole_or_none) {
   const Settings s = settings();
-  Ranks ranks(s);
+  Ranks ranks(ranks_options(s));
   const DataSource data = open_data(s);
   const TrainingState state = initial_state(s, data, run_length(s, 1, data.train->size()));
   for (int stop_at = 1; stop_at <= 6; ++stop_at) {
     int questions = 0;
-    const auto result = evaluate(s, ranks, *state.task, data.test, [&] { return ++questions >= stop_at; });
+    const auto result =
+        evaluate({.batch_size = s.batch_size}, ranks, *state.task, data.test, [&] { return ++questions >= stop_at; });
     EXPECT_EQ(result.has_value(), stop_at > 5) << "stopped at question " << stop_at;
     EXPECT_EQ(questions, std::min(stop_at, 5));
   }

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "tests/data/temporary_folder.h"
-#include "tools/train/ranks.h"
 #include "tools/train/settings/command_line.h"
+#include "tools/train/settings/narrow_options.h"
 #include "tools/train/settings/setting_table.h"
 
 namespace tandem::train {

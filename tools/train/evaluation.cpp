@@ -89,18 +89,15 @@ Evaluation summarize(const Sums& sums, const std::vector<std::string>& terms) {
 
 }  // namespace
 
-std::optional<Evaluation> evaluate(const Settings& settings, Ranks& ranks, Task& task,
+std::optional<Evaluation> evaluate(const EvaluationOptions& options, Ranks& ranks, Task& task,
                                    const std::shared_ptr<const data::Dataset>& dataset,
                                    const std::function<bool()>& is_stopped, Outputs* outputs) {
   const core::RecordScope scope("evaluate", "phase");
   const autograd::NoGradGuard no_grad;
   const EvaluationMode mode(task.model());
-  const data::Sampler sampler({.samples = dataset->size(),
-                               .batch_size = settings.batch_size,
-                               .rank = ranks.rank(),
-                               .world_size = ranks.size()});
-  data::Loader loader(dataset, sampler,
-                      {.threads = static_cast<int>(settings.data_threads), .device = core::default_device()});
+  const data::Sampler sampler(
+      {.samples = dataset->size(), .batch_size = options.batch_size, .rank = ranks.rank(), .world_size = ranks.size()});
+  data::Loader loader(dataset, sampler, {.threads = options.data_threads, .device = core::default_device()});
   loader.begin_epoch({});
 
   Sums sums(task.terms().size());

@@ -21,6 +21,11 @@ struct Evaluation {
   std::vector<std::pair<std::string, double>> terms;
 };
 
+struct EvaluationOptions {
+  std::int64_t batch_size = 64;  ///< per rank
+  int data_threads = 1;
+};
+
 /// By name, [samples, ...] each.
 using Outputs = std::vector<std::pair<std::string, core::Tensor>>;
 
@@ -28,7 +33,7 @@ using Outputs = std::vector<std::pair<std::string, core::Tensor>>;
 /// is as before afterwards. `outputs`, where given, gets the model's outputs in the data set's order, on all ranks, in
 /// the memory of each. `is_stopped` is asked before each batch; none if it said so to any of the ranks. Throws Error if
 /// the loss is not finite.
-std::optional<Evaluation> evaluate(const Settings& settings, Ranks& ranks, Task& task,
+std::optional<Evaluation> evaluate(const EvaluationOptions& options, Ranks& ranks, Task& task,
                                    const std::shared_ptr<const data::Dataset>& dataset,
                                    const std::function<bool()>& is_stopped, Outputs* outputs = nullptr);
 

@@ -8,14 +8,23 @@
 #include "tandem/core/tensor.h"
 #include "tandem/distributed/process_group.h"
 #include "tandem/distributed/world.h"
-#include "tools/train/settings/settings.h"
 
 namespace tandem::train {
 
+struct RanksOptions {
+  distributed::RankSettings self;  ///< who this rank is, and where the others meet it
+  /// What gradients are sent through.
+  distributed::Backend backend = distributed::Backend::gloo;
+  int round_robin_groups = 1;      ///< groups that take turns in sending gradients
+  bool check_collectives = false;  ///< compare what ranks are about to send before each collective
+  /// What must be the same on all ranks, before groups are made: "--batch-size 64".
+  std::vector<std::string> settings = {};
+};
+
 class Ranks {
  public:
-  /// Meets the others. Throws UsageError where flags and environment do not say who this is, else as World.
-  explicit Ranks(const Settings& settings);
+  /// Meets the others. Throws what World throws, and Error if `settings` differ.
+  explicit Ranks(const RanksOptions& options);
 
   int rank() const { return world_.rank(); }
   int size() const { return world_.size(); }
@@ -41,10 +50,5 @@ class Ranks {
   distributed::World world_;
   std::shared_ptr<distributed::ProcessGroup> group_, gradients_;
 };
-
-/// The same settings, made those of `rank`, one of `local_size` on this machine: its threads (core/thread_count.h), and
-/// files that do not collide with others'. Ranks other than the first write nothing but --metrics and --profile-out, to
-/// F.rankN; what all do together, such as --checkpoint-every's gathering of buffers, stays.
-Settings settings_of_rank(const Settings& settings, int rank, int local_size);
 
 }  // namespace tandem::train

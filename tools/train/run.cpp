@@ -10,8 +10,11 @@
 #include "tools/train/forced_end.h"
 #include "tools/train/ranks.h"
 #include "tools/train/report/overview.h"
+#include "tools/train/report/profile.h"
+#include "tools/train/report/progress.h"
 #include "tools/train/report/summary.h"
 #include "tools/train/settings/bert_settings.h"
+#include "tools/train/settings/narrow_options.h"
 #include "tools/train/trainer.h"
 
 namespace tandem::train {
@@ -144,7 +147,14 @@ RunEnd run_rank(const Settings& given, Ranks& ranks, StopSignal& stop, const Run
   if (ranks.is_first()) print_overview(settings, ranks, data, length, state, resumed);
 
   Progress progress(settings.progress, length, stop, ranks.is_first() ? stdout : nullptr);
-  Trainer trainer(settings, ranks, data, length, state, metrics, progress, folder.checkpoints(), stop);
+  std::vector<Listener*> listeners{&metrics, &progress};
+  std::optional<Profile> profile;
+  if (settings.profile_out)
+    listeners.push_back(&profile.emplace(*settings.profile_out, ranks.rank(), ranks.size(), stop));
+  std::optional<CheckpointKeeper> keeper;
+  if (folder.checkpoints())
+    listeners.push_back(&keeper.emplace(*folder.checkpoints(), run_identity(settings, ranks.size(), data)));
+  Trainer trainer(trainer_options(settings, data, length), ranks, state, listeners, stop);
   return telling_others(ranks, [&]() -> RunEnd {
     const std::int64_t first_step = state.step();
     if (hooks.before_training) hooks.before_training(state.model(), ranks.rank());
@@ -176,7 +186,7 @@ constexpr std::chrono::milliseconds kGrace{3000};
 
 RunEnd run(const Settings& settings, StopSignal& stop, const RunHooks& hooks) {
   core::set_default_device(core::parse_device(settings.device));
-  Ranks ranks(settings);
+  Ranks ranks(ranks_options(settings));
   const ForcedEnd forced_end(ranks.world().watch(), kGrace);
   return telling_others(ranks, [&] { return run_rank(settings, ranks, stop, hooks); });
 }

@@ -40,52 +40,32 @@ void check_finite(const char* what, double value, const UpdateReport& report) {
                     what, value, report.step, report.epoch));
 }
 
-distributed::DataParallelOptions data_parallel_options(const Settings& settings) {
-  return {.bucket_cap_mb = settings.bucket_cap_mb,
-          .first_bucket_mb = settings.first_bucket_mb,
-          .broadcast_buffers = !settings.no_broadcast_buffers,
-          .bucket_order = settings.bucket_order == "observed" ? distributed::BucketOrder::observed
-                                                              : distributed::BucketOrder::reverse,
-          .overlap = !settings.no_overlap,
-          .find_unused_parameters = settings.find_unused_parameters,
-          .static_graph = settings.static_graph,
-          .comm_hook = [name = settings.comm_hook] { return distributed::make_comm_hook(name); }};
-}
-
-data::Sampler make_sampler(const Settings& settings, const Ranks& ranks, const DataSource& source) {
-  return data::Sampler({.samples = source.train->size(),
-                        .batch_size = settings.batch_size,
+data::Sampler make_sampler(const TrainerOptions& options, const Ranks& ranks) {
+  return data::Sampler({.samples = options.train->size(),
+                        .batch_size = options.batch_size,
                         .rank = ranks.rank(),
                         .world_size = ranks.size(),
-                        .shuffle = source.shuffle,
-                        .seed = static_cast<std::uint64_t>(settings.seed)});
+                        .shuffle = options.shuffle,
+                        .seed = options.seed});
 }
 
 }  // namespace
 
-Trainer::Trainer(const Settings& settings, Ranks& ranks, const DataSource& data, const Length& length,
-                 TrainingState& state, Metrics& metrics, Progress& progress, CheckpointFolder* checkpoints,
-                 StopSignal& stop)
-    : settings_(settings),
+Trainer::Trainer(TrainerOptions options, Ranks& ranks, TrainingState& state, std::vector<Listener*> listeners,
+                 const StopSignal& stop)
+    : options_(std::move(options)),
       ranks_(ranks),
-      data_(data),
-      length_(length),
       state_(state),
-      metrics_(metrics),
-      progress_(progress),
-      checkpoints_(checkpoints),
-      identity_(run_identity(settings, ranks.size(), data)),
+      listeners_(std::move(listeners)),
       stop_(stop),
-      ddp_(state.model(), ranks.gradients(), data_parallel_options(settings)),
+      ddp_(state.model(), ranks.gradients(), options_.data_parallel),
       parameters_(trained_parameters(state.model())),
-      sampler_(make_sampler(settings, ranks, data)),
-      loader_(data.train, sampler_,
-              {.accumulation_steps = settings.accumulation_steps,
-               .threads = static_cast<int>(settings.data_threads),
+      sampler_(make_sampler(options_, ranks)),
+      loader_(options_.train, sampler_,
+              {.accumulation_steps = options_.accumulation_steps,
+               .threads = options_.data_threads,
                .device = core::default_device(),
-               .items = item_counter(*state.task)}) {
-  if (settings.profile_out) profile_.emplace(*settings.profile_out, ranks.rank(), ranks.size(), stop);
-}
+               .items = item_counter(*state.task)}) {}
 
 void Trainer::run() {
   state_.model().train();
@@ -156,12 +136,12 @@ void Trainer::forward_backward(const data::Window& window, std::int64_t micro_st
   {
     const Phase phase("forward", report.forward_ms);
     state_.model().set_random_context(
-        {.seed = static_cast<std::uint64_t>(settings_.seed),
+        {.seed = options_.seed,
          .epoch = state_.epoch(),
          .step = static_cast<std::uint32_t>(state_.step()),
          .shard = static_cast<std::uint32_t>(micro_step * ranks_.size() + ranks_.rank())});
     std::optional<nn::PartialBatchGuard> partial;
-    if (batch.rows() < settings_.batch_size) partial.emplace();
+    if (batch.rows() < options_.batch_size) partial.emplace();
     const std::vector<nn::Variable> sums = ddp_.forward([&] { return state_.task->loss_sums(batch); });
     for (std::size_t t = 0; t < sums.size(); ++t) {
       core::accumulate(terms[t], core::mul_scalar(sums[t].data().to(core::DType::float64), items.share(t)));
@@ -178,7 +158,7 @@ void Trainer::forward_backward(const data::Window& window, std::int64_t micro_st
 void Trainer::step(UpdateReport& report) {
   const Phase phase("optimizer", report.optimizer_ms);
   core::Tensor norm;
-  if (settings_.clip_grad_norm) norm = optim::clip_grad_norm(parameters_, *settings_.clip_grad_norm);
+  if (options_.clip_grad_norm) norm = optim::clip_grad_norm(parameters_, *options_.clip_grad_norm);
   state_.schedule->apply();
   state_.optimizer->step();
   state_.schedule->advance();
@@ -188,11 +168,10 @@ void Trainer::step(UpdateReport& report) {
 }
 
 // The checkpoint comes first, so that an evaluation that fails or is stopped does not cost what was trained.
-void Trainer::after_update(const UpdateReport& report) {
-  metrics_.update(report);
-  if (profile_ && report.has_items) profile_->update(ddp_.reducer(), report);
-  progress_.update(report, is_finished());
-  if (is_due(settings_.checkpoint_every)) save_checkpoint();
+void Trainer::after_update(UpdateReport& report) {
+  report.is_last = is_finished();
+  for (Listener* listener : listeners_) listener->update(report, ddp_.reducer());
+  if (is_due(options_.checkpoint_every)) save_checkpoint();
   if (stopped_by_ == 0) evaluate_if_due();
 }
 
@@ -205,7 +184,7 @@ bool Trainer::is_due(const std::optional<std::int64_t>& every) const {
 
 void Trainer::evaluate_if_due() {
   if (is_finished()) return;  // the last evaluation is the caller's, when all that was trained has been saved
-  if (!is_due(settings_.eval_every) || state_.is_evaluated()) return;
+  if (!is_due(options_.eval_every) || state_.is_evaluated()) return;
   if (const auto result = evaluate()) tell(*result);
 }
 
@@ -214,7 +193,8 @@ std::optional<Evaluation> Trainer::evaluate(Outputs* outputs) {
   std::optional<Evaluation> result;
   try {
     result = train::evaluate(
-        settings_, ranks_, *state_.task, data_.test, [this] { return stop_.received() != 0; }, outputs);
+        {.batch_size = options_.batch_size, .data_threads = options_.data_threads}, ranks_, *state_.task, options_.test,
+        [this] { return stop_.received() != 0; }, outputs);
   } catch (const core::Error&) {
     keep_in_spite_of_failure();
     throw;
@@ -224,23 +204,21 @@ std::optional<Evaluation> Trainer::evaluate(Outputs* outputs) {
 }
 
 void Trainer::tell(const Evaluation& result) {
-  metrics_.evaluation(state_.step(), epoch_number(state_), result);
-  progress_.evaluation(epoch_number(state_), state_.step(), result);
+  for (Listener* listener : listeners_) listener->evaluation(state_.step(), epoch_number(state_), result);
   state_.evaluated_step = state_.step();
 }
 
 void Trainer::save_checkpoint() {
   ddp_.sync_buffers();
   check_finite(state_);
-  if (checkpoints_) checkpoints_->save(state_, identity_);
+  for (Listener* listener : listeners_) listener->checkpoint(state_);
 }
 
 // An image of the test data that cannot be read does not cost what was trained since the last checkpoint.
 void Trainer::keep_in_spite_of_failure() {
-  if (!checkpoints_) return;
   try {
     check_finite(state_);
-    checkpoints_->save(state_, identity_);
+    for (Listener* listener : listeners_) listener->checkpoint(state_);
   } catch (const core::Error&) {  // the error of the evaluation says more
   }
 }

@@ -9,25 +9,38 @@
 // is the mean over all items, exactly. A window without items changes no weight.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <vector>
+
 #include "tandem/data/loader.h"
 #include "tandem/distributed/distributed_data_parallel.h"
 #include "tools/train/evaluation.h"
 #include "tools/train/exchange.h"
-#include "tools/train/files/checkpoint_folder.h"
+#include "tools/train/listener.h"
 #include "tools/train/ranks.h"
-#include "tools/train/report/metrics.h"
-#include "tools/train/report/profile.h"
-#include "tools/train/report/progress.h"
-#include "tools/train/tasks/data_source.h"
 #include "tools/train/tasks/item_count.h"
 
 namespace tandem::train {
 
+struct TrainerOptions {
+  std::shared_ptr<const data::Dataset> train, test;
+  bool shuffle = true;                  ///< the training samples, anew in each epoch
+  std::int64_t batch_size = 64;         ///< per rank and micro-step
+  std::int64_t accumulation_steps = 1;  ///< micro-steps per update
+  std::int64_t total_steps = 0;         ///< updates of the whole run, those before a resumption included
+  std::optional<std::int64_t> eval_every = {}, checkpoint_every = {};  ///< updates, 0: never; none: each epoch
+  std::optional<double> clip_grad_norm = {};                           ///< the largest norm of all gradients together
+  int data_threads = 1;                                                ///< that read and decode one batch
+  std::uint64_t seed = 0;
+  distributed::DataParallelOptions data_parallel = {};
+};
+
 class Trainer {
  public:
-  /// All of these must outlive it. `checkpoints` may be null.
-  Trainer(const Settings& settings, Ranks& ranks, const DataSource& data, const Length& length, TrainingState& state,
-          Metrics& metrics, Progress& progress, CheckpointFolder* checkpoints, StopSignal& stop);
+  /// All but the options must outlive it. It tells the listeners in their order.
+  Trainer(TrainerOptions options, Ranks& ranks, TrainingState& state, std::vector<Listener*> listeners,
+          const StopSignal& stop);
 
   /// Collective. Trains from where the state is to the end of the run, or to the update or evaluation during which a
   /// signal came to any rank. Evaluates as it is due, but not at the end of the run. If the state is of an update that
@@ -36,16 +49,16 @@ class Trainer {
   void run();
   /// The signal that ended it before its time, the same on all ranks; else 0.
   int stopped_by() const { return stopped_by_; }
-  /// Collective. Throws Error if the state is not finite; keeps it as it is now, if the run keeps checkpoints.
+  /// Collective. Throws Error if the state is not finite; else has the listeners keep it as it is now.
   void save_checkpoint();
   /// Collective. Evaluates the state as it is. None if a signal came meanwhile: then the run is stopped. If it fails,
-  /// the state is kept, if the run keeps checkpoints.
+  /// the listeners keep the state.
   std::optional<Evaluation> evaluate(Outputs* outputs = nullptr);
-  /// Tells metrics and progress of it.
+  /// Tells the listeners of it.
   void tell(const Evaluation& result);
 
  private:
-  bool is_finished() const { return state_.step() >= length_.total_steps || stopped_by_ != 0; }
+  bool is_finished() const { return state_.step() >= options_.total_steps || stopped_by_ != 0; }
   void run_epoch();
   bool is_due(const std::optional<std::int64_t>& every) const;
   void evaluate_if_due();
@@ -54,22 +67,16 @@ class Trainer {
   void forward_backward(const data::Window& window, std::int64_t micro_step, ItemCount& items,
                         std::vector<core::Tensor>& terms, Exchange& exchange, UpdateReport& report);
   void step(UpdateReport& report);
-  void after_update(const UpdateReport& report);
+  void after_update(UpdateReport& report);
 
-  const Settings& settings_;
+  const TrainerOptions options_;
   Ranks& ranks_;
-  const DataSource& data_;
-  const Length length_;
   TrainingState& state_;
-  Metrics& metrics_;
-  Progress& progress_;
-  CheckpointFolder* checkpoints_;
-  const RunIdentity identity_;
+  const std::vector<Listener*> listeners_;
   const StopSignal& stop_;
 
   distributed::DistributedDataParallel ddp_;
   std::vector<nn::Variable> parameters_;
-  std::optional<Profile> profile_;
   data::Sampler sampler_;
   data::Loader loader_;
   int stopped_by_ = 0;

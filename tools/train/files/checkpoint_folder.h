@@ -5,10 +5,12 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/train/files/checkpoint.h"
 #include "tools/train/files/created_folder.h"
+#include "tools/train/listener.h"
 
 namespace tandem::train {
 
@@ -30,6 +32,18 @@ class CheckpointFolder {
  private:
   CreatedFolder folder_;
   std::int64_t saved_step_ = -1;
+};
+
+/// Saves a checkpoint in a folder whenever the state is to be kept.
+class CheckpointKeeper final : public Listener {
+ public:
+  /// `folder` must outlive it.
+  CheckpointKeeper(CheckpointFolder& folder, RunIdentity run) : folder_(folder), run_(std::move(run)) {}
+  void checkpoint(const TrainingState& state) override { folder_.save(state, run_); }
+
+ private:
+  CheckpointFolder& folder_;
+  RunIdentity run_;
 };
 
 /// The file of the newest checkpoint, unread. None if the folder has none, or is missing.

@@ -77,7 +77,7 @@ Metrics::Metrics(const std::vector<std::filesystem::path>& files, std::int64_t s
   }
 }
 
-void Metrics::update(const UpdateReport& r) {
+void Metrics::update(const UpdateReport& r, const distributed::Reducer&) {
   if (files_.empty()) return;
   nlohmann::ordered_json line{{"step", r.step},
                               {"epoch", r.epoch},

@@ -14,10 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/train/evaluation.h"
 #include "tools/train/files/write_lock.h"
+#include "tools/train/listener.h"
 #include "tools/train/output_lines.h"
-#include "tools/train/report/update_report.h"
 
 namespace tandem::train {
 
@@ -36,7 +35,7 @@ std::string metrics_until(const std::string& text, std::int64_t step);
 std::int64_t last_evaluation(const std::string& text);
 
 /// Writes the same lines to any number of files. Lines are there as soon as they are written.
-class Metrics {
+class Metrics final : public Listener {
  public:
   /// Begins new files, or, where `step` is above 0, goes on after that update's line. Throws Error where a file cannot
   /// be written, or another run writes to it; one that later takes no more is lost output, because of which `stop` ends
@@ -46,8 +45,8 @@ class Metrics {
   /// Of the lines that were there already, the update after which the last evaluation was made; -1: there is none.
   std::int64_t evaluated_step() const { return evaluated_step_; }
 
-  void update(const UpdateReport& report);
-  void evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& result);
+  void update(const UpdateReport& report, const distributed::Reducer& reducer) override;
+  void evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& result) override;
   void done(bool complete, std::int64_t steps, const nn::Module& model);
 
  private:

@@ -45,7 +45,8 @@ ordered_json times(const IterationRecord& record) {
 Profile::Profile(const std::string& path, int rank, int world_size, StopSignal& stop)
     : rank_(rank), world_size_(world_size), lines_(path, OutputLines::Begin::empty, stop) {}
 
-void Profile::update(const Reducer& reducer, const UpdateReport& report) {
+void Profile::update(const UpdateReport& report, const Reducer& reducer) {
+  if (!report.has_items) return;
   const IterationRecord& record = reducer.last_iteration();
   ordered_json line{{"step", report.step},
                     {"forward_ms", ms(record.forward)},

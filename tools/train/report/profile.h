@@ -14,19 +14,19 @@
 #include <memory>
 #include <string>
 
-#include "tandem/distributed/reducer.h"
+#include "tools/train/listener.h"
 #include "tools/train/output_lines.h"
-#include "tools/train/report/update_report.h"
 
 namespace tandem::train {
 
-class Profile {
+class Profile final : public Listener {
  public:
   /// Throws Error if the file cannot be opened; one that later takes no more is lost output, because of which `stop`
   /// ends the run.
   Profile(const std::string& path, int rank, int world_size, StopSignal& stop);
 
-  void update(const distributed::Reducer& reducer, const UpdateReport& report);
+  /// An update without items sends nothing, and has no line.
+  void update(const UpdateReport& report, const distributed::Reducer& reducer) override;
 
  private:
   int rank_, world_size_;

@@ -35,7 +35,7 @@ Progress::Mode Progress::choose(const std::string& mode, std::FILE* out) {
   return mode == "terminal" || isatty(fileno(out)) ? Mode::terminal : Mode::plain;
 }
 
-void Progress::update(const UpdateReport& report, bool is_last) {
+void Progress::update(const UpdateReport& report, const distributed::Reducer&) {
   const auto now = Clock::now();
   if (updates_++ == 0) {
     first_end_ = now;
@@ -44,11 +44,11 @@ void Progress::update(const UpdateReport& report, bool is_last) {
   }
   if (mode_ == Mode::none) return;
   const bool is_due = now - shown_ >= (mode_ == Mode::terminal ? kTerminalInterval : kPlainInterval);
-  if (updates_ > 1 && !is_due && !is_last) return;
+  if (updates_ > 1 && !is_due && !report.is_last) return;
   shown_ = now;
   if (mode_ == Mode::terminal) {
-    print(fmt::format("\r{}\x1b[K{}", text(report, now), is_last ? "\n" : ""));
-    line_open_ = !is_last;
+    print(fmt::format("\r{}\x1b[K{}", text(report, now), report.is_last ? "\n" : ""));
+    line_open_ = !report.is_last;
   } else {
     print(text(report, now) + '\n');
   }
@@ -65,7 +65,7 @@ std::string Progress::text(const UpdateReport& report, Clock::time_point now) co
                             format_duration(left));
 }
 
-void Progress::evaluation(std::int64_t epoch, std::int64_t step, const Evaluation& result) {
+void Progress::evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& result) {
   const std::string when = step > 0 ? fmt::format("epoch {}, step {}: ", epoch, step) : "";  // else it only evaluates
   if (!result.has_items) return line(when + "the test data have nothing to predict");
   line(when + fmt::format("test loss {:.4f}, accuracy {:.2f} %, after {}", result.loss, result.accuracy * 100,

@@ -6,10 +6,8 @@
 #include <cstdio>
 #include <string>
 
-#include "tools/train/evaluation.h"
-#include "tools/train/report/update_report.h"
+#include "tools/train/listener.h"
 #include "tools/train/stop_signal.h"
-#include "tools/train/training_state.h"
 
 namespace tandem::train {
 
@@ -17,19 +15,18 @@ namespace tandem::train {
 std::string format_duration(double seconds);
 
 /// On a terminal one line that is written over; elsewhere a plain line every few seconds.
-class Progress {
+class Progress final : public Listener {
  public:
   /// `mode` as of --progress. `out` must outlive it; null: nothing is printed at all. `stop` learns if it takes no
   /// more.
   Progress(const std::string& mode, const Length& length, StopSignal& stop, std::FILE* out = stdout);
   /// Ends a line that is still being written over, so that an error begins its own.
-  ~Progress();
+  ~Progress() override;
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `is_last`: it is told in any case, for no other will follow.
-  void update(const UpdateReport& report, bool is_last);
-  void evaluation(std::int64_t epoch, std::int64_t step, const Evaluation& result);
+  void update(const UpdateReport& report, const distributed::Reducer& reducer) override;
+  void evaluation(std::int64_t step, std::int64_t epoch, const Evaluation& result) override;
   /// A line of its own, in every mode.
   void line(const std::string& text);
 

@@ -15,6 +15,7 @@ struct UpdateReport {
   double loss = 0;         ///< the sum of its terms, each a mean over all items of the window, of all ranks
   std::vector<std::pair<std::string, double>> terms = {};
   bool has_items = true;  ///< false: there was nothing to learn from, and no step was made
+  bool is_last = false;   ///< of the run, or of what a signal leaves of it
   double lr = 0;
   std::int64_t rows = 0;  ///< of all ranks
 
