@@ -39,7 +39,7 @@ void keep_for_later(const Settings& settings, const DataSource& data, nn::Module
   if (data.tokenizer)
     core::write_file_atomically(run / data::kTokenizerFile,
                                 data::to_tokenizer_json(data.tokenizer->vocabulary, data.tokenizer->words));
-  if (is_bert(settings)) core::write_file_atomically(run / kModelConfigFile, model_config_json(model));
+  if (is_bert(settings)) core::write_file_atomically(run / kModelConfigFile, models::model_config_json(model));
 }
 
 void adopt_run(const std::string& run, const std::optional<std::string>& data, Settings& s) {

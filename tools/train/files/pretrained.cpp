@@ -1,14 +1,11 @@
 #include "tools/train/files/pretrained.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tandem/core/files/file.h"
 #include "tandem/core/files/safetensors.h"
-#include "tandem/models/bert_heads.h"
-#include "tandem/models/bert_weights.h"
-#include "tools/train/files/adapted_weights.h"
+#include "tandem/models/pretrained.h"
 #include "tools/train/files/class_names.h"
 #include "tools/train/files/pretrained_folder.h"
 #include "tools/train/settings/bert_settings.h"
@@ -20,11 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kVocabularyKey = "vocabulary";
 
-// Behind the encoder: what a task of its own may have, and another may lack.
-bool is_head(const std::string& name) {
-  return name.starts_with("cls.") || name.starts_with("classifier.") || name.find("pooler.") != name.npos;
-}
-
 // Parts that the weights lack were drawn: to evaluate them would tell nothing. Hidden states do not need "cls.".
 void check_complete(const Settings& settings, const nn::NameDifference& difference) {
   if (!settings.eval_only) return;
@@ -33,28 +25,11 @@ void check_complete(const Settings& settings, const nn::NameDifference& differen
       core::fail("--eval-only needs all weights of the model; {}", difference.str());
 }
 
-std::string load_bert(const Settings& settings, nn::Module& model, const core::StateDict& file) {
-  const core::StateDict renamed = models::with_names_of(model, file);
-  const nn::NameDifference difference = model.load_matching(renamed);
-  const auto all_heads = [](const std::vector<std::string>& names) {
-    return std::all_of(names.begin(), names.end(), is_head);
-  };
-  if (!all_heads(difference.missing) || !all_heads(difference.unexpected)) core::fail("{}", difference.str());
-  check_complete(settings, difference);
-  return difference.empty() ? "" : difference.str();
-}
-
-// The layer that tells classes apart.
-std::string head_of(const Settings& settings) {
-  if (is_bert(settings)) return "classifier.";
-  return is_resnet(settings) ? "fc." : "";
-}
-
 // What a shape that differs may be due to.
 std::string advice_for(const Settings& settings, const nn::Module& model, const core::StateDict& state) {
   if (!is_resnet(settings)) return "";
   for (const auto& [name, tensor] : state) {
-    if (name != "conv1.weight" || tensor.shape().rank() != 4) continue;
+    if ((name != "conv1.weight" && name != "module.conv1.weight") || tensor.shape().rank() != 4) continue;
     const core::Shape own = model.named_parameters().front().variable.shape();
     if (tensor.size(1) != own[1])
       return fmt::format("; the file is for images of {} channels, the data's have {}", tensor.size(1), own[1]);
@@ -111,18 +86,6 @@ void check_vocabulary(const Settings& settings, const DataSource& data, const co
 
 }  // namespace
 
-std::string model_config_json(nn::Module& model) {
-  if (auto* classifier = dynamic_cast<models::BertForSequenceClassification*>(&model)) {
-    models::BertConfig config = classifier->bert().config();
-    config.num_labels = classifier->labels();
-    if (std::ssize(config.label_names) != config.num_labels) config.label_names.clear();
-    return models::to_json(config, "BertForSequenceClassification");
-  }
-  auto& pre_training = dynamic_cast<models::BertForPreTraining&>(model);
-  return models::to_json(pre_training.bert().config(),
-                         pre_training.has_next_sentence() ? "BertForPreTraining" : "BertForMaskedLM");
-}
-
 core::Metadata weights_metadata(const Settings& settings, const DataSource& data) {
   core::Metadata metadata = class_names_metadata(settings, data);
   if (const auto hash = vocabulary_hash(data)) metadata[kVocabularyKey] = *hash;
@@ -152,30 +115,22 @@ std::string load_initial_weights(const Settings& settings, const DataSource& dat
 
 std::string load_weights(const Settings& settings, const std::string& where, const core::StateDict& weights,
                          nn::Module& model) {
-  const AdaptedWeights adapted = adapt_weights(model, weights, head_of(settings));
-  if (settings.eval_only && !settings.resume && !adapted.new_head.empty())
-    core::fail("{}: cannot be evaluated on --data {}: {}", where, *settings.data, adapted.new_head);
+  models::LoadedWeights loaded;
   try {
-    if (is_bert(settings)) {
-      const std::string left_out = load_bert(settings, model, adapted.state);
-      return adapted.new_head + (adapted.new_head.empty() || left_out.empty() ? "" : "; ") + left_out;
-    }
-    model.load_state_dict(adapted.state);
-    return adapted.new_head;
+    loaded = models::load_weights(model, weights);
+    check_complete(settings, loaded.heads);
   } catch (const core::Error& error) {
     core::fail("{}: do not fit model {}: {}{}", where, settings.model, error.what(),
-               advice_for(settings, model, adapted.state));
+               advice_for(settings, model, weights));
   }
+  if (settings.eval_only && !settings.resume && !loaded.new_head.empty())
+    core::fail("{}: cannot be evaluated on --data {}: {}", where, *settings.data, loaded.new_head);
+  return loaded.left_out();
 }
 
 void save_pretrained(const std::string& folder, const Settings& settings, const DataSource& data, nn::Module& model) {
-  const fs::path path = folder;
-  fs::create_directories(path);
-  core::Metadata metadata = weights_metadata(settings, data);
-  metadata["format"] = "pt";
-  core::save_safetensors(path / kWeightsFile, model.state_dict(), metadata);
-  core::write_file_atomically(path / kConfigFile, model_config_json(model));
-  save_vocabulary(path, settings, data);
+  models::save_pretrained(folder, model, weights_metadata(settings, data));
+  save_vocabulary(folder, settings, data);
 }
 
 }  // namespace tandem::train

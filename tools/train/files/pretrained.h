@@ -11,7 +11,7 @@
 namespace tandem::train {
 
 /// Loads what --init-weights names into the model. A head that is missing or for another number of classes is left as
-/// it began, as are a BERT's other heads; everything else must be there under PyTorch's names (adapted_weights.h).
+/// it began, as are a BERT's other heads; everything else must be there under PyTorch's names (models/pretrained.h).
 /// Returns what was left out, for the user to read, or "". Throws Error naming the file if it does not fit, was trained
 /// with other words than the data's, or lacks what --eval-only would evaluate.
 std::string load_initial_weights(const Settings& settings, const DataSource& data, nn::Module& model);
@@ -19,9 +19,6 @@ std::string load_initial_weights(const Settings& settings, const DataSource& dat
 /// The same with weights that are read already; `where` is for messages, "--init-weights FILE".
 std::string load_weights(const Settings& settings, const std::string& where, const core::StateDict& weights,
                          nn::Module& model);
-
-/// The configuration of a BERT as it is now, with Hugging Face's name of its class.
-std::string model_config_json(nn::Module& model);
 
 /// What weights are saved with: the names of classes (class_names.h), and "vocabulary", a hash of the words of the
 /// embeddings, if the data are text.

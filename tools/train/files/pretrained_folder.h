@@ -5,10 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "tandem/models/pretrained.h"
+
 namespace tandem::train {
 
-inline constexpr const char* kConfigFile = "config.json";
-inline constexpr const char* kWeightsFile = "model.safetensors";
+using models::kConfigFile;
+using models::kWeightsFile;
 
 /// The file that `path`, if it is a folder, holds under `name`; else none.
 std::optional<std::string> file_in_folder(const std::optional<std::string>& path, const char* name);

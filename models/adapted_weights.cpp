@@ -1,4 +1,4 @@
-#include "tools/train/files/adapted_weights.h"
+#include "tandem/models/adapted_weights.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-namespace tandem::train {
+namespace tandem::models {
 namespace {
 
 using core::StateDict;
@@ -72,4 +72,4 @@ AdaptedWeights adapt_weights(nn::Module& model, StateDict file, const std::strin
   return adapted;
 }
 
-}  // namespace tandem::train
+}  // namespace tandem::models

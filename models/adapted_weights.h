@@ -7,7 +7,7 @@
 #include "tandem/core/state_dict.h"
 #include "tandem/nn/module.h"
 
-namespace tandem::train {
+namespace tandem::models {
 
 struct AdaptedWeights {
   core::StateDict state;
@@ -20,4 +20,4 @@ struct AdaptedWeights {
 ///   classes: the model's stay as they begin.
 AdaptedWeights adapt_weights(nn::Module& model, core::StateDict file, const std::string& head);
 
-}  // namespace tandem::train
+}  // namespace tandem::models
