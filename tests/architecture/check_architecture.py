@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "models": {"nn", "autograd", "core"},
     "data": {"core"},
     "distributed": {"core", "autograd"},
+    "train": {"distributed", "data", "optim", "nn", "autograd", "core"},
 }
 # Edges that are open to one stem only: (folder, included folder) -> stem.
 ONLY_IN = {

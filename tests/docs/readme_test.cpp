@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "tandem/core/random.h"
@@ -68,6 +69,45 @@ TEST(Readme, TheLoopWithRanksTrainsAsOneProcess) {
     for (double number; file >> number;) got.push_back(number);
     expect_near(got, wanted, std::to_string(ranks) + " ranks");
   }
+}
+
+// Two ranks train as one, with a checkpoint each epoch; a signal stops the run, and the same command resumes it.
+TEST(Readme, AModelOfOnesOwnTrainsStopsAndResumes) {
+  const data::TemporaryFolder folder;
+  const auto run = [&](const std::string& name, const std::string& command) {
+    std::filesystem::create_directories(folder.path() / name);
+    const std::string log = (folder.path() / name / "log").string();
+    const int code =
+        std::system(("cd '" + (folder.path() / name).string() + "' && " + command + " >>log 2>&1").c_str());
+    return std::pair{code, text_of(log)};
+  };
+  const auto metrics_of = [&](const std::string& name) {
+    return text_of((folder.path() / name / "runs/mine/metrics.jsonl").string());
+  };
+  const std::string program = "'" TANDEM_TRAIN_OWN_MODEL "'", launched = "'" TANDEM_LAUNCH "' -n 2 -- " + program;
+  const auto [code, log] = run("alone", program);
+  EXPECT_EQ(code, 0) << log;
+  EXPECT_NE(log.find("epoch 3, step 48: test loss"), log.npos) << log;
+  EXPECT_NE(metrics_of("alone").find("\"done\":true"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "alone/runs/mine/checkpoints/step-0000000048.safetensors"));
+
+  const auto hash_of = [](const std::string& metrics) {
+    const std::size_t begin = metrics.rfind("\"weights_hash\":\"");
+    return begin == metrics.npos ? "none" : metrics.substr(begin + 16, 16);
+  };
+  const auto [again, resumed_log] = run("alone", program);
+  EXPECT_EQ(again, 0) << resumed_log;
+  const std::string hash = hash_of(metrics_of("alone"));
+
+  ASSERT_EQ(run("ranks", launched).first, 0) << run("ranks", "cat log").second;
+  EXPECT_NE(metrics_of("ranks").find("\"done\":true"), std::string::npos);
+  run("stopped", "{ " + launched + " & sleep 0.3; kill -INT $!; wait $!; }");
+  EXPECT_EQ(run("stopped", launched).first, 0);
+  EXPECT_EQ(hash_of(metrics_of("stopped")), hash_of(metrics_of("ranks"))) << "wherever it was stopped";
+  const auto [other, refused] = run("alone", launched);
+  EXPECT_NE(other, 0);
+  EXPECT_NE(refused.find("comes from a run with ranks 1, this one has 2"), refused.npos) << refused;
+  EXPECT_EQ(hash_of(metrics_of("alone")), hash);
 }
 
 TEST(Readme, NoSyncAccumulatesThisRanksOwnGradient) {

@@ -8,7 +8,7 @@
 #include "tools/launch/rank_environment.h"
 #include "tools/launch/rank_output.h"
 #include "tools/launch/verdict.h"
-#include "tools/process/repeats.h"
+#include "tandem/core/process/repeats.h"
 
 namespace tandem::launch {
 namespace {
@@ -83,8 +83,8 @@ constexpr Escalation::Clock::time_point at(int seconds) {
 }
 
 TEST(Repeats, within_a_moment_count_once) {
-  using Wish = process::Repeats::Wish;
-  process::Repeats repeats;
+  using Wish = core::Repeats::Wish;
+  core::Repeats repeats;
   EXPECT_EQ(repeats.take(at(10)), Wish::first);
   EXPECT_EQ(repeats.take(at(10)), Wish::repeat);
   EXPECT_EQ(repeats.take(at(11)), Wish::repeat);

@@ -4,7 +4,7 @@
 
 #include "tests/errors.h"
 #include "tests/tools/train_ranks.h"
-#include "tools/train/files/checkpoint_folder.h"
+#include "tandem/train/checkpoint_folder.h"
 
 namespace tandem::train {
 namespace {

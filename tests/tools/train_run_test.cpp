@@ -5,8 +5,8 @@
 #include "tandem/core/parallel.h"
 #include "tandem/nn/dropout.h"
 #include "tests/tools/train_process.h"
-#include "tools/train/files/checkpoint.h"
-#include "tools/train/report/metrics.h"
+#include "tandem/train/checkpoint.h"
+#include "tandem/train/metrics.h"
 
 namespace tandem::train {
 namespace {

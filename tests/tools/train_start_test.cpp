@@ -2,8 +2,8 @@
 #include <zlib.h>
 
 #include "tests/tools/train_process.h"
-#include "tools/train/files/created_folder.h"
-#include "tools/train/files/write_lock.h"
+#include "tandem/train/created_folder.h"
+#include "tandem/train/write_lock.h"
 
 namespace tandem::train {
 namespace {

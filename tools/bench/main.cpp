@@ -6,10 +6,10 @@
 #include "tools/bench/ops.h"
 #include "tools/bench/step.h"
 #include "tools/exit.h"
-#include "tools/process/standard_streams.h"
+#include "tandem/core/process/standard_streams.h"
 
 int main(int argc, char** argv) {
-  tandem::process::open_standard_streams();
+  tandem::core::open_standard_streams();
   CLI::App app("Measures Tandem on this machine. Each subcommand prints a table and writes it with --json.", "bench");
   app.require_subcommand(1);
   tandem::bench::add_step(app);

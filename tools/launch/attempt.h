@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "tandem/core/process/repeats.h"
 #include "tools/launch/escalation.h"
 #include "tools/launch/guard.h"
 #include "tools/launch/options.h"
@@ -19,7 +20,6 @@
 #include "tools/launch/run_store.h"
 #include "tools/launch/signals.h"
 #include "tools/launch/verdict.h"
-#include "tools/process/repeats.h"
 
 namespace tandem::launch {
 
@@ -80,7 +80,7 @@ class Attempt {
 
   std::optional<Interruption> interruption_;
   bool was_asked_to_end_ = false;  // also after a failure, which then is no reason to start again
-  process::Repeats wishes_to_end_, first_user_signals_, second_user_signals_;
+  core::Repeats wishes_to_end_, first_user_signals_, second_user_signals_;
   int passed_on_ = 0;  // SIGUSR1 or SIGUSR2, the last one
   std::optional<std::string> foreign_cause_;
   bool has_failed_ = false;

@@ -8,7 +8,7 @@
 
 namespace tandem::launch {
 void Attempt::handle_wish_to_end(int number) {
-  using Wish = process::Repeats::Wish;
+  using Wish = core::Repeats::Wish;
   const Wish wish = wishes_to_end_.take();
   if (wish == Wish::repeat) return;
   if (wish == Wish::second) return escalation_.kill_now(Clock::now());
@@ -41,8 +41,8 @@ void Attempt::interrupt(Interruption interruption) {
 
 // What the ranks make of it is theirs; one that ends by it has been asked to stop.
 void Attempt::pass_on(int number) {
-  process::Repeats& repeats = number == SIGUSR1 ? first_user_signals_ : second_user_signals_;
-  if (repeats.take() == process::Repeats::Wish::repeat) return;
+  core::Repeats& repeats = number == SIGUSR1 ? first_user_signals_ : second_user_signals_;
+  if (repeats.take() == core::Repeats::Wish::repeat) return;
   passed_on_ = number;
   for (const Rank& rank : ranks_) rank.process->send(number);
 }

@@ -14,7 +14,7 @@ Signals::Signals() {
   std::signal(SIGCHLD, SIG_DFL);  // where it was ignored, nobody could wait for children
   sigset_t heard = blocked_.stops();
   for (const int number : {SIGQUIT, SIGTSTP, SIGCHLD})
-    if (!process::is_ignored(number)) sigaddset(&heard, number);
+    if (!core::is_ignored(number)) sigaddset(&heard, number);
   sigset_t blocked = heard;
   sigaddset(&blocked, SIGTTOU);  // the terminal takes what a launcher in the background prints
   pthread_sigmask(SIG_BLOCK, &blocked, nullptr);

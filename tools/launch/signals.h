@@ -4,7 +4,7 @@
 #include <csignal>
 #include <vector>
 
-#include "tools/process/blocked_signals.h"
+#include "tandem/core/process/blocked_signals.h"
 
 namespace tandem::launch {
 
@@ -32,7 +32,7 @@ class Signals {
   sigset_t mask_of_children() const { return blocked_.for_children(); }
 
  private:
-  const process::BlockedSignals blocked_;
+  const core::BlockedSignals blocked_;
   int fd_ = -1;
 };
 

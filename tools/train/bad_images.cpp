@@ -2,7 +2,7 @@
 
 #include "tandem/core/error.h"
 #include "tandem/data/images/image_check.h"
-#include "tools/train/report/format.h"
+#include "tandem/train/format.h"
 
 namespace tandem::train {
 namespace {

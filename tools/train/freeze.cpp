@@ -7,6 +7,7 @@
 
 #include "tandem/core/error.h"
 #include "tandem/nn/batch_norm2d.h"
+#include "tandem/train/training_state.h"
 #include "tools/train/settings/near_names.h"
 
 namespace tandem::train {
@@ -78,13 +79,6 @@ void freeze(nn::Module& model, const std::string& patterns) {
   }
   if (trained_parameters(model).empty()) core::fail("--freeze {}: leaves no parameter to train", patterns);
   freeze_statistics(model);
-}
-
-std::vector<nn::Variable> trained_parameters(const nn::Module& model) {
-  std::vector<nn::Variable> trained;
-  for (const nn::Variable& parameter : model.parameters())
-    if (parameter.requires_grad()) trained.push_back(parameter);
-  return trained;
 }
 
 }  // namespace tandem::train

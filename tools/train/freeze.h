@@ -15,7 +15,4 @@ namespace tandem::train {
 /// a pattern that names nothing, with names that are near, or if nothing is left to train.
 void freeze(nn::Module& model, const std::string& patterns);
 
-/// Parameters that are trained, in the model's order.
-std::vector<nn::Variable> trained_parameters(const nn::Module& model);
-
 }  // namespace tandem::train

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "tools/train/files/checkpoint_folder.h"
+#include "tandem/train/checkpoint_folder.h"
 
 namespace tandem::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tools/train/settings/settings.h"
-#include "tools/train/stop_signal.h"
+#include "tandem/train/stop_signal.h"
 
 namespace tandem::train {
 

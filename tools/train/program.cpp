@@ -3,16 +3,16 @@
 #include <exception>
 #include <new>
 
+#include "tandem/core/process/standard_streams.h"
 #include "tandem/distributed/error.h"
 #include "tools/exit.h"
-#include "tools/process/standard_streams.h"
 #include "tools/train/restart.h"
 #include "tools/train/settings/command_line.h"
 
 namespace tandem::train {
 
 int train_main(int argc, char** argv, const RunHooks& hooks) {
-  process::open_standard_streams();
+  core::open_standard_streams();
   const auto fail = [](int code, const std::string& cause) { return fail_program("train", code, cause); };
   try {
     StopSignal stop;  // before any library starts a thread

@@ -4,18 +4,20 @@
 #include "tandem/core/parallel.h"
 #include "tandem/core/start_thread.h"
 #include "tandem/distributed/error.h"
+#include "tandem/train/forced_end.h"
+#include "tandem/train/profile.h"
+#include "tandem/train/progress.h"
+#include "tandem/train/ranks.h"
+#include "tandem/train/telling_others.h"
+#include "tandem/train/trainer.h"
 #include "tools/train/files/finished_run.h"
 #include "tools/train/files/pretrained.h"
 #include "tools/train/files/run_folder.h"
-#include "tools/train/forced_end.h"
-#include "tools/train/ranks.h"
+#include "tools/train/files/run_identity.h"
 #include "tools/train/report/overview.h"
-#include "tools/train/report/profile.h"
-#include "tools/train/report/progress.h"
 #include "tools/train/report/summary.h"
 #include "tools/train/settings/bert_settings.h"
 #include "tools/train/settings/narrow_options.h"
-#include "tools/train/trainer.h"
 
 namespace tandem::train {
 namespace {
@@ -45,6 +47,9 @@ std::optional<Resumed> resume(const Settings& settings, const Ranks& ranks, cons
     const bool is_any_length_fine = settings.lr_steps || settings.eval_only;
     resumed.changed = restore(newest->contents, run_identity(settings, ranks.size(), data), is_any_length_fine, state);
     if (!settings.eval_only) check_position(settings, length, state);
+  } catch (const OtherLength& error) {
+    core::fail("{}: {}; give the same --epochs and --steps as before, or the updates over which it falls as --lr-steps",
+               newest->path.string(), error.what());
   } catch (const core::Error& error) {
     core::fail("{}: {}", newest->path.string(), error.what());
   }
@@ -57,13 +62,6 @@ void save_gradients(const std::string& path, const nn::Module& model) {
     if (variable.grad().defined()) gradients.emplace_back(name, variable.grad());
   if (gradients.empty()) core::fail("--save-grads {}: no update was made, so there are no gradients", path);
   core::save_safetensors(path, gradients);
-}
-
-// What rank 0's metrics say, for all ranks to do the same: its files may be the only ones.
-std::int64_t evaluated_step(Ranks& ranks, const Metrics& metrics) {
-  core::Tensor step = core::Tensor::from(std::vector{metrics.evaluated_step()}, core::kCpu);
-  ranks.group()->broadcast(step, 0, "step that was evaluated")->wait();
-  return step.to_vector<std::int64_t>().front();
 }
 
 // Evaluates if that is due, and once more if outputs are wanted.
@@ -86,39 +84,14 @@ void verify_ranks(const Settings& settings, Ranks& ranks, const DataSource& data
        fmt::format("checkpoints up to step {}", state.step())});
 }
 
-// All ranks end with the same error: in good order, so that none of them takes another's end for a failure.
-void leave_together(Ranks& ranks) {
-  try {
-    ranks.world().leave();
-  } catch (const core::Error&) {  // one did not come; what it ends with counts less than why all of them end
-  }
-}
-
-// Runs `part`. What it throws is told to the other ranks at once, while the groups through which they would notice
-// otherwise, as a lost connection, still live.
-template <class Part>
-auto telling_others(Ranks& ranks, Part&& part) {
-  try {
-    return part();
-  } catch (const distributed::PeerError&) {
-    throw;
-  } catch (const distributed::SharedError&) {
-    leave_together(ranks);
-    throw;
-  } catch (const std::exception& error) {
-    ranks.world().fail(error.what());
-    throw;
-  }
-}
-
-void load_stored(const Settings& settings, const DataSource& data, const StoredWeights& stored, TrainingState& state) {
+void load_stored(const Settings& settings, const DataSource& data, const StoredWeights& stored, InitialState& begun) {
   check_class_names(stored, settings, data);
   if (data.tokenizer && !settings.vocab)
     core::fail("--from {}: has no {}, so which words its embeddings are is not known; give --vocab", *settings.from,
                data::kTokenizerFile);
-  state.left_out = load_weights(settings, "--from " + *settings.from, stored.state, state.model());
-  state.weights_from = stored.file;
-  for (const std::string& newer : stored.damaged) state.weights_from += fmt::format("; passed over: {}", newer);
+  begun.left_out = load_weights(settings, "--from " + *settings.from, stored.state, begun.state.model());
+  begun.weights_from = stored.file;
+  for (const std::string& newer : stored.damaged) begun.weights_from += fmt::format("; passed over: {}", newer);
 }
 
 RunEnd run_rank(const Settings& given, Ranks& ranks, StopSignal& stop, const RunHooks& hooks) {
@@ -129,13 +102,14 @@ RunEnd run_rank(const Settings& given, Ranks& ranks, StopSignal& stop, const Run
   if (settings.from) fit_settings(stored.emplace(weights_of_run(*settings.from)), settings);
   const DataSource data = open_data(settings);
   const Length length = run_length(settings, ranks.size(), data.train->size());
-  TrainingState state = initial_state(settings, data, length);
-  if (stored) load_stored(settings, data, *stored, state);
+  InitialState begun = initial_state(settings, data, length);
+  TrainingState& state = begun.state;
+  if (stored) load_stored(settings, data, *stored, begun);
   const auto resumed = resume(given, ranks, data, length, state);
   stop.defer();  // before ranks meet here: none trains while another would be ended by a signal
   verify_ranks(settings, ranks, data, state);
   if (settings.summary) {
-    if (ranks.is_first()) print_overview(settings, ranks, data, length, state, resumed);
+    if (ranks.is_first()) print_overview(settings, ranks, data, length, begun, resumed);
     if (ranks.is_first()) print_summary(settings, data, state);
     ranks.world().leave();
     return {};
@@ -143,10 +117,11 @@ RunEnd run_rank(const Settings& given, Ranks& ranks, StopSignal& stop, const Run
   RunFolder folder(settings);
   Metrics metrics = folder.begin(state.step(), given, run_facts(settings, ranks.size()), stop);
   keep_for_later(settings, data, state.model());
-  state.evaluated_step = evaluated_step(ranks, metrics);
-  if (ranks.is_first()) print_overview(settings, ranks, data, length, state, resumed);
+  // Rank 0's files may be the only ones.
+  state.evaluated_step = ranks.from_first(metrics.evaluated_step());
+  if (ranks.is_first()) print_overview(settings, ranks, data, length, begun, resumed);
 
-  Progress progress(settings.progress, length, stop, ranks.is_first() ? stdout : nullptr);
+  Progress progress(settings.progress, length.total_steps, stop, ranks.is_first() ? stdout : nullptr);
   std::vector<Listener*> listeners{&metrics, &progress};
   std::optional<Profile> profile;
   if (settings.profile_out)
@@ -179,15 +154,12 @@ RunEnd run_rank(const Settings& given, Ranks& ranks, StopSignal& stop, const Run
   });
 }
 
-// Another rank's failure reaches this one at its next wait; a rank that does not wait is ended after this.
-constexpr std::chrono::milliseconds kGrace{3000};
-
 }  // namespace
 
 RunEnd run(const Settings& settings, StopSignal& stop, const RunHooks& hooks) {
   core::set_default_device(core::parse_device(settings.device));
   Ranks ranks(ranks_options(settings));
-  const ForcedEnd forced_end(ranks.world().watch(), kGrace);
+  const ForcedEnd forced_end(ranks.world().watch());
   return telling_others(ranks, [&] { return run_rank(settings, ranks, stop, hooks); });
 }
 

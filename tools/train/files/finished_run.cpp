@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tandem/core/files/file.h"
-#include "tools/train/files/checkpoint_folder.h"
+#include "tandem/train/checkpoint_folder.h"
 #include "tools/train/files/class_names.h"
 #include "tools/train/files/pretrained.h"
 #include "tools/train/files/pretrained_folder.h"

@@ -7,9 +7,9 @@
 
 #include <vector>
 
-#include "tools/train/files/checkpoint_folder.h"
-#include "tools/train/files/write_lock.h"
-#include "tools/train/report/metrics.h"
+#include "tandem/train/checkpoint_folder.h"
+#include "tandem/train/metrics.h"
+#include "tandem/train/write_lock.h"
 #include "tools/train/settings/settings.h"
 
 namespace tandem::train {

@@ -5,23 +5,23 @@
 #include <algorithm>
 
 #include "tandem/core/ops/mixed_precision.h"
-#include "tools/train/report/format.h"
+#include "tandem/train/format.h"
 
 namespace tandem::train {
 namespace {
 
 void row(const char* name, const std::string& text) { fmt::print("  {:<11} {}\n", name, text); }
 
-std::string describe_model(const Settings& settings, const TrainingState& state) {
+std::string describe_model(const Settings& settings, const InitialState& begun) {
   std::int64_t parameters = 0, frozen = 0;
-  for (const nn::Variable& parameter : state.model().parameters()) {
+  for (const nn::Variable& parameter : begun.state.model().parameters()) {
     parameters += parameter.data().numel();
     if (!parameter.requires_grad()) frozen += parameter.data().numel();
   }
   std::string text = fmt::format("{}, {} parameters", settings.model, with_commas(parameters));
   if (frozen > 0) text += fmt::format(" ({} frozen)", with_commas(frozen));
   if (settings.dropout) text += fmt::format(", dropout {}", *settings.dropout);
-  if (!state.weights_from.empty()) text += ", weights from " + state.weights_from;
+  if (!begun.weights_from.empty()) text += ", weights from " + begun.weights_from;
   if (settings.init_weights) text += fmt::format(", weights from {}", *settings.init_weights);
   return text;
 }
@@ -96,10 +96,10 @@ void warn_of_few_samples(const Settings& settings, int ranks, const DataSource& 
 }  // namespace
 
 void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
-                    const TrainingState& state, const std::optional<Resumed>& resumed) {
+                    const InitialState& begun, const std::optional<Resumed>& resumed) {
   fmt::print("train\n");
-  row("model", describe_model(settings, state));
-  if (!state.left_out.empty()) row("weights", "not all: " + state.left_out);
+  row("model", describe_model(settings, begun));
+  if (!begun.left_out.empty()) row("weights", "not all: " + begun.left_out);
   if (data.tokenizer && lower_cases_capitals(*data.tokenizer))
     row("vocabulary", "has capitals, but text is lower-cased: give --cased if it was made with capitals");
   row("data", describe_data(settings, data));
@@ -122,7 +122,7 @@ void print_overview(const Settings& settings, const Ranks& ranks, const DataSour
   if (const auto folder = checkpoint_folder(settings); folder && !settings.eval_only) row("checkpoints", *folder);
   if (resumed) {
     for (const std::string& error : resumed->damaged) row("passed over", error);
-    row("resumed", fmt::format("after step {}, from {}", with_commas(state.step()), resumed->checkpoint.string()));
+    row("resumed", fmt::format("after step {}, from {}", with_commas(begun.state.step()), resumed->checkpoint.string()));
     if (!resumed->changed.empty()) row("changed", fmt::format("{}", fmt::join(resumed->changed, "; ")));
   } else if (settings.resume) {
     row("resumed", "from the beginning: there is no checkpoint yet");

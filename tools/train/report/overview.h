@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/train/ranks.h"
-#include "tools/train/tasks/data_source.h"
-#include "tools/train/training_state.h"
+#include "tandem/train/ranks.h"
+#include "tools/train/tasks/initial_state.h"
 
 namespace tandem::train {
 
@@ -20,6 +19,6 @@ struct Resumed {
 };
 
 void print_overview(const Settings& settings, const Ranks& ranks, const DataSource& data, const Length& length,
-                    const TrainingState& state, const std::optional<Resumed>& resumed);
+                    const InitialState& begun, const std::optional<Resumed>& resumed);
 
 }  // namespace tandem::train

@@ -9,7 +9,7 @@
 
 #include "tandem/core/allocator.h"
 #include "tandem/distributed/distributed_data_parallel.h"
-#include "tools/train/report/format.h"
+#include "tandem/train/format.h"
 #include "tools/train/report/layers.h"
 #include "tools/train/report/text_table.h"
 

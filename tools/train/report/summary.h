@@ -1,8 +1,8 @@
 // --summary: what a run would train, compute, hold in memory and send, before it does.
 #pragma once
 
+#include "tandem/train/training_state.h"
 #include "tools/train/tasks/data_source.h"
-#include "tools/train/training_state.h"
 
 namespace tandem::train {
 

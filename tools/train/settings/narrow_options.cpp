@@ -56,7 +56,8 @@ TrainerOptions trainer_options(const Settings& settings, const DataSource& data,
           .clip_grad_norm = settings.clip_grad_norm,
           .data_threads = static_cast<int>(settings.data_threads),
           .seed = static_cast<std::uint64_t>(settings.seed),
-          .data_parallel = data_parallel_options(settings)};
+          .data_parallel = data_parallel_options(settings),
+          .advice = "a lower --lr, --warmup-steps or --clip-grad-norm may help"};
 }
 
 Settings settings_of_rank(const Settings& settings, int rank, int local_size) {

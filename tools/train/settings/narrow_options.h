@@ -1,10 +1,10 @@
 // From the settings of the program to the options of its parts, which know no flags.
 #pragma once
 
-#include "tools/train/ranks.h"
+#include "tandem/train/ranks.h"
+#include "tandem/train/trainer.h"
 #include "tools/train/settings/settings.h"
-#include "tools/train/tasks/data_source.h"
-#include "tools/train/trainer.h"
+#include "tools/train/tasks/initial_state.h"
 
 namespace tandem::train {
 

@@ -14,8 +14,8 @@
 #include "tandem/data/text/text_data.h"
 #include "tandem/data/text/text_tensors.h"
 #include "tandem/data/text/wordnet.h"
+#include "tandem/train/format.h"
 #include "tools/train/bad_images.h"
-#include "tools/train/report/format.h"
 #include "tools/train/settings/bert_settings.h"
 
 namespace tandem::train {

@@ -7,8 +7,8 @@
 #include "tandem/autograd/grad_mode.h"
 #include "tandem/models/bert_heads.h"
 #include "tandem/models/model_zoo.h"
+#include "tandem/train/classification.h"
 #include "tools/train/settings/bert_settings.h"
-#include "tools/train/tasks/classification.h"
 #include "tools/train/tasks/pre_training.h"
 
 namespace tandem::train {

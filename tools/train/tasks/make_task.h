@@ -1,8 +1,8 @@
 // From settings and data to what is trained.
 #pragma once
 
+#include "tandem/train/task.h"
 #include "tools/train/tasks/data_source.h"
-#include "tools/train/tasks/task.h"
 
 namespace tandem::train {
 

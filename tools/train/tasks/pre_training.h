@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tandem/models/bert_heads.h"
-#include "tools/train/tasks/task.h"
+#include "tandem/train/task.h"
 
 namespace tandem::train {
 
