@@ -2,6 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <new>
+
 #include "tandem/train/checkpoint_folder.h"
 #include "tandem/train/forced_end.h"
 #include "tandem/train/metrics.h"
@@ -106,6 +110,26 @@ TrainModelResult train(const TrainModelOptions& options, Ranks& ranks, TrainingS
 TrainModelResult train_model(const TrainModelOptions& options, Ranks& ranks, TrainingState& state, StopSignal& stop) {
   const ForcedEnd forced_end(ranks.world().watch());
   return telling_others(ranks, [&] { return train(options, ranks, state, stop); });
+}
+
+int run_program(const char* program, const std::function<TrainModelResult(StopSignal&)>& body) {
+  const auto fail = [program](int code, std::string cause) {
+    std::replace(cause.begin(), cause.end(), '\n', ' ');
+    std::fflush(stdout);
+    std::fputs(fmt::format("{}: error: {}\n", program, cause).c_str(), stderr);
+    return code;
+  };
+  try {
+    StopSignal stop;
+    const int signal = body(stop).stopped_by;
+    return signal == 0 ? 0 : 128 + signal;
+  } catch (const distributed::PeerError& error) {
+    return fail(3, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(1, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(1, error.what());
+  }
 }
 
 }  // namespace tandem::train

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,5 +38,10 @@ struct TrainModelResult {
 /// Collective; the ranks leave their world at its end. All arguments but the options must outlive it. Throws Error if
 /// the run cannot go on, distributed::PeerError if another rank failed; then the other ranks end, too.
 TrainModelResult train_model(const TrainModelOptions& options, Ranks& ranks, TrainingState& state, StopSignal& stop);
+
+/// The whole of a main function: makes the StopSignal, which must be the first thing in a process, and runs `body`.
+/// Returns the exit code: 0 done, 128 + N stopped by signal N; 1 for an exception and 3 for one that tells of another
+/// rank's failure, after one line on stderr, "PROGRAM: error: CAUSE".
+int run_program(const char* program, const std::function<TrainModelResult(StopSignal&)>& body);
 
 }  // namespace tandem::train
